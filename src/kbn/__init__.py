@@ -1,0 +1,80 @@
+"""Knowledge-based networking: publish and subscribe with the terms of an ontology.
+
+Publishers describe what they send with terms of an ontology, subscribers say what they want with
+the same terms, and a `Matcher` finds who wants a notification among a million subscriptions.
+
+The names below are loaded when first used, so `import kbn` costs next to nothing: no ontology
+library, no array library and no compiler is imported before you ask for something that needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kbn.errors import (
+    FilterSyntaxError,
+    InvalidInputError,
+    KbnError,
+    LimitError,
+    MissingDependencyError,
+    OntologyError,
+    UnknownTermError,
+)
+
+if TYPE_CHECKING:
+    from kbn.filters import Bag, Filter, Notification, Subscription
+    from kbn.matching import Matcher, Matches
+    from kbn.ontology import Class, Individual, Ontology, Property
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Bag",
+    "Class",
+    "Filter",
+    "FilterSyntaxError",
+    "Individual",
+    "InvalidInputError",
+    "KbnError",
+    "LimitError",
+    "Matcher",
+    "Matches",
+    "MissingDependencyError",
+    "Notification",
+    "Ontology",
+    "OntologyError",
+    "Property",
+    "Subscription",
+    "UnknownTermError",
+    "__version__",
+]
+
+# Where a name that is not loaded yet lives. The imports for type checkers above say the same, and
+# a test holds the two together.
+_HOMES = {
+    "Bag": "kbn.filters",
+    "Class": "kbn.ontology",
+    "Filter": "kbn.filters",
+    "Individual": "kbn.ontology",
+    "Matcher": "kbn.matching",
+    "Matches": "kbn.matching",
+    "Notification": "kbn.filters",
+    "Ontology": "kbn.ontology",
+    "Property": "kbn.ontology",
+    "Subscription": "kbn.filters",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load the room a public name lives in, the first time somebody asks for it."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kbn' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,65 @@
+"""The tree of commands and what stands before them: `--version`, `--debug`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kbn.cli import demo, lab, match, ontology
+
+
+@dataclass
+class Settings:
+    """What the options before the command say; the error handler reads it afterwards."""
+
+    debug: bool = False
+
+
+app = typer.Typer(
+    name="kbn",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from kbn import __version__
+
+        typer.echo(f"kbn {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def before_any_command(
+    context: typer.Context,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="KBN_DEBUG", help="Show the traceback of an error.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Knowledge-based networking: publish and subscribe with the terms of an ontology.
+
+    \b
+    Start with:
+      kbn demo
+      kbn ontology show animals.ttl
+      kbn COMMAND --help
+    """
+    context.ensure_object(Settings).debug = debug
+
+
+app.command("demo", short_help="See who gets what, and why, in a small example.")(demo.demo)
+app.command("match", short_help="Match a file of notifications with one of subscriptions.")(match.match)
+app.add_typer(ontology.app, name="ontology")
+app.add_typer(lab.app, name="lab")

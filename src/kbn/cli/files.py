@@ -1,0 +1,126 @@
+"""Files of subscriptions and of notifications, read one entry at a time.
+
+Subscriptions as text are one a line, with the name of who wants it before it if it has one;
+prefixes are declared on lines of their own and hold for the lines below:
+
+    prefix podcast: <https://example.org/podcast#>
+    # who likes what
+    ann: category #>/@> {podcast:Technology}
+    duration < 1800
+
+Subscriptions as JSON (`.json`: an array; `.jsonl`: one a line) are the JSON form of a subscription,
+alone or as {"key": …, "subscription": …}. Notifications are always JSON. An entry without a key is
+known by its number, from 1. A mistake is reported with the file and the line or entry it stands in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbn.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from kbn.filters import Notification, Subscription
+
+JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+
+_PREFIX = re.compile(r"prefix\s+([\w.-]*):\s*<([^<>\s]+)>\s*$", re.IGNORECASE)
+_KEYED = re.compile(r"([\w.@-]+):\s+(.+)$")
+
+
+def read_subscriptions(
+    path: Path, prefixes: Mapping[str, str]
+) -> Iterator[tuple[str, Subscription]]:
+    """Each subscription of a file with its key; a prefix the file declares wins over `prefixes`."""
+    if path.suffix in JSON_SUFFIXES:
+        return _subscriptions_from_json(path)
+    return _subscriptions_from_text(path, prefixes)
+
+
+def read_notifications(path: Path) -> Iterator[Notification]:
+    """Each notification of a JSON or JSON Lines file."""
+    from kbn.filters import Notification
+
+    for where, data in _json_entries(path):
+        with _at(where):
+            notification = Notification.from_json(data)
+        yield notification
+
+
+def _subscriptions_from_text(
+    path: Path, prefixes: Mapping[str, str]
+) -> Iterator[tuple[str, Subscription]]:
+    from kbn.filters import Subscription
+
+    known = dict(prefixes)
+    count = 0
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        content = line.strip()
+        if not content or content.startswith("#"):
+            continue
+        if declaration := _PREFIX.match(content):
+            known[declaration[1]] = declaration[2]
+            continue
+        count += 1
+        keyed = _KEYED.match(content)
+        key, text = (keyed[1], keyed[2]) if keyed else (str(count), content)
+        with _at(f"{path}:{number}"):
+            subscription = Subscription.parse(text, prefixes=known)
+        yield key, subscription
+
+
+def _subscriptions_from_json(path: Path) -> Iterator[tuple[str, Subscription]]:
+    from kbn.filters import Subscription
+
+    for count, (where, data) in enumerate(_json_entries(path), start=1):
+        key, form = str(count), data
+        if isinstance(data, dict) and "subscription" in data:
+            key, form = str(data.get("key", count)), data["subscription"]
+        with _at(where):
+            subscription = Subscription.from_json(form)
+        yield key, subscription
+
+
+def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Each entry with the place it stands in, for error messages."""
+    text = _text(path)
+    if path.suffix == ".json" or text.lstrip().startswith("["):
+        entries = _decoded(text, str(path))
+        entries = entries if isinstance(entries, list) else [entries]
+        yield from ((f"{path}, entry {n}", entry) for n, entry in enumerate(entries, start=1))
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield f"{path}:{number}", _decoded(line, f"{path}:{number}")
+
+
+def _decoded(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{where}: not JSON: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+class _at:
+    """Says where an invalid entry stands: `with _at("wants.txt:7"): …`."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, InvalidInputError):
+            raise InvalidInputError(f"{self.where}: {error}") from error

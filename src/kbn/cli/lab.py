@@ -1,0 +1,113 @@
+"""`kbn lab`: list experiments, run one, make a page of the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbn.cli.output import AsJson, print_json, print_table, progress, remark
+from kbn.lab.experiment import Scale
+
+if TYPE_CHECKING:
+    from kbn.lab.experiment import Result
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Run the experiments and report on them."
+)
+
+Out = Annotated[
+    Path, typer.Option("--out", file_okay=False, help="Folder the results are kept in.")
+]
+RESULTS = Path("lab-results")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the experiments: what each asks, where it comes from, its scales.
+
+    \b
+    Example:
+      kbn lab list
+    """
+    from kbn.lab.experiment import find, names
+
+    experiments = [find(name) for name in names()]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": experiment.name,
+                    "source": experiment.source,
+                    "question": experiment.question,
+                    "scales": {scale.value: dict(p) for scale, p in experiment.scales.items()},
+                }
+                for experiment in experiments
+            ]
+        )
+        return
+    if not experiments:
+        remark("no experiment yet: they are modules of kbn.lab.experiments")
+        return
+    rows = ([e.name, e.question, e.source, ", ".join(e.scales)] for e in experiments)
+    print_table(rows, columns=["name", "question", "source", "scales"])
+
+
+@app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help="An experiment that `kbn lab list` names.")],
+    scale: Annotated[
+        Scale, typer.Option(help="small: seconds; paper: the source's size; beyond: all it can.")
+    ] = Scale.SMALL,
+    out: Out = RESULTS,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same counts.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Run experiment NAME, print its tables and keep them, with plots, under --out.
+
+    \b
+    Examples:
+      kbn lab run operator-cost
+      kbn lab run operator-cost --scale paper --seed 7 --out results --json
+    """
+    from kbn.lab.experiment import conduct, find
+    from kbn.lab.report import save
+
+    experiment = find(name)
+    with progress() as show:
+        result = conduct(experiment, scale, seed=seed, progress=show)
+    plots = save(result, experiment, out)
+    _print(result, as_json)
+    remark(f"kept in {out / name}: {len(result.tables)} tables, {len(plots)} plots")
+
+
+@app.command("report")
+def report(out: Out = RESULTS, as_json: AsJson = False) -> None:
+    """Make one page of every result under --out: report.html, which needs no other file.
+
+    \b
+    Example:
+      kbn lab report --out results
+    """
+    from kbn.lab.report import write_report
+
+    path = write_report(out)
+    if as_json:
+        print_json({"report": str(path)})
+    else:
+        typer.echo(path)
+
+
+def _print(result: Result, as_json: bool) -> None:
+    from kbn.lab import report
+
+    if as_json:
+        print_json(report.as_json(result))
+        return
+    for table in result.tables:
+        columns = table.data.column_names
+        rows = ([report.shown(row[c]) for c in columns] for row in table.data.to_pylist())
+        print_table(rows, columns=columns, title=table.title or table.name)
+        for note in table.notes:
+            typer.echo(note)

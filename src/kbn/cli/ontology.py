@@ -1,0 +1,240 @@
+"""`kbn ontology`: compile ontology files, and look at what came out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbn.cli.output import AsJson, console, print_facts, print_json, progress
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from kbn.ontology import Ontology
+
+# How much of a large class tree `show` prints before it says how much more there is.
+MAX_SHOWN = 200
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Compile ontologies and look at them."
+)
+
+
+class Reasoning(StrEnum):
+    """How much of what follows from an ontology is worked out when it is loaded."""
+
+    NONE = "none"
+    RDFS = "rdfs"
+    RL = "rl"
+    EL = "el"
+    DL = "dl"
+
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILES",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="Ontology files: Turtle, RDF/XML, N-Triples, OWL functional syntax, OBO.",
+    ),
+]
+Level = Annotated[
+    Reasoning,
+    typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl (dl needs Java)."),
+]
+Skos = Annotated[
+    bool | None,
+    typer.Option(
+        "--skos/--no-skos",
+        show_default="by detection",
+        help="Read SKOS concepts as classes, broader as subclass-of.",
+    ),
+]
+Catalogue = Annotated[
+    Path | None,
+    typer.Option(help="Where owl:imports are found: a folder, or a catalog-v001.xml."),
+]
+Network = Annotated[
+    bool, typer.Option("--network", help="Fetch imports that no local file provides.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Reason anew and keep nothing.")]
+
+
+@app.command("compile")
+def compile_(
+    files: Files,
+    reasoning: Level = Reasoning.RDFS,
+    skos: Skos = None,
+    catalogue: Catalogue = None,
+    network: Network = False,
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read, reason over and compile FILES into one ontology, and keep it for the next load.
+
+    The result is kept by the content of the files, so a second load is instant. Axioms the level
+    does not understand are listed, not silently dropped.
+
+    \b
+    Example:
+      kbn ontology compile wine.rdf food.rdf --reasoning dl
+    """
+    from time import perf_counter
+
+    started = perf_counter()
+    ontology = _load(files, reasoning, skos, catalogue, network, not no_cache)
+    facts = {**_facts(ontology), "seconds": round(perf_counter() - started, 3)}
+    if as_json:
+        print_json(facts)
+    else:
+        print_facts(facts)
+
+
+@app.command("show")
+def show(
+    files: Files,
+    term: Annotated[
+        str | None,
+        typer.Option(
+            "--term", "-t", metavar="TERM", help="Show this one: an IRI, a CURIE or a local name."
+        ),
+    ] = None,
+    reasoning: Level = Reasoning.RDFS,
+    skos: Skos = None,
+    catalogue: Catalogue = None,
+    network: Network = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the class tree of FILES, or everything known about one term.
+
+    \b
+    Examples:
+      kbn ontology show animals.ttl
+      kbn ontology show animals.ttl --term animals:Cow --json
+    """
+    ontology = _load(files, reasoning, skos, catalogue, network, cache=True)
+    if term is not None:
+        facts = _term_facts(ontology, _find(ontology, term))
+        print_json(facts) if as_json else print_facts(_shortened(ontology, facts))
+    elif as_json:
+        print_json({**_facts(ontology), "children": _children(ontology)})
+    else:
+        print_facts(_facts(ontology))
+        console().print(_tree(ontology))
+
+
+def _load(
+    files: list[Path],
+    reasoning: Reasoning,
+    skos: bool | None,
+    catalogue: Path | None,
+    network: bool,
+    cache: bool,
+) -> Ontology:
+    from kbn.ontology import Ontology
+
+    with progress():
+        return Ontology.load(
+            files,
+            reasoning=reasoning.value,
+            skos=skos,
+            cache=cache,
+            catalogue=catalogue,
+            network=network,
+        )
+
+
+def _facts(ontology: Ontology) -> dict[str, object]:
+    return {
+        "sources": [str(source) for source in ontology.sources],
+        "reasoning": ontology.reasoning,
+        "classes": len(ontology.classes),
+        "properties": len(ontology.properties),
+        "individuals": len(ontology.individuals),
+        "unsupported": list(ontology.unsupported),
+        "digest": ontology.digest,
+    }
+
+
+def _find(ontology: Ontology, term: str) -> str:
+    """The IRI a user means by an IRI, a CURIE, or a local name that only one term has."""
+    if "://" in term:
+        iri = term.strip("<>")
+    elif ":" in term:
+        iri = ontology.expand(term)
+    else:
+        everything = (*ontology.classes, *ontology.properties, *ontology.individuals)
+        named = sorted({iri for iri in everything if iri.endswith(("#" + term, "/" + term))})
+        iri = named[0] if len(named) == 1 else term
+    ontology.require(iri)
+    return iri
+
+
+def _term_facts(ontology: Ontology, iri: str) -> dict[str, object]:
+    kinds = ontology.kinds(iri)
+    facts: dict[str, object] = {
+        "iri": iri,
+        "kinds": sorted(kinds),
+        "labels": list(ontology.labels(iri)),
+    }
+    if "class" in kinds:
+        facts["equivalents"] = sorted(ontology.equivalents(iri) - {iri})
+        facts["parents"] = sorted(ontology.parents(iri))
+        facts["children"] = sorted(ontology.children(iri))
+        facts["ancestors"] = sorted(ontology.ancestors(iri) - {iri})
+        facts["instances"] = sorted(ontology.instances(iri))
+    if "property" in kinds:
+        facts["superproperties"] = sorted(ontology.property_ancestors(iri) - {iri})
+        facts["subproperties"] = sorted(ontology.property_descendants(iri) - {iri})
+    if "individual" in kinds:
+        facts["same as"] = sorted(ontology.same_as(iri) - {iri})
+        facts["types"] = sorted(ontology.types(iri))
+        facts["relations"] = [list(pair) for pair in sorted(ontology.relations(iri))]
+    return facts
+
+
+def _shortened(ontology: Ontology, facts: dict[str, object]) -> dict[str, object]:
+    """The same facts as a person reads them: CURIEs, and a relation on one line."""
+
+    def short(value: object) -> object:
+        if isinstance(value, list) and value and isinstance(value[0], list):
+            return [" ".join(ontology.shorten(iri) for iri in pair) for pair in value]
+        if isinstance(value, list):
+            return [ontology.shorten(item) for item in value]
+        return value
+
+    return {name: value if name == "labels" else short(value) for name, value in facts.items()}
+
+
+def _children(ontology: Ontology) -> dict[str, list[str]]:
+    return {iri: sorted(ontology.children(iri)) for iri in ontology.classes}
+
+
+def _tree(ontology: Ontology) -> Tree:
+    """The class tree, nearest the roots first, cut off at MAX_SHOWN classes.
+
+    A class with several parents stands under each; a class is never opened below itself.
+    """
+    from rich.text import Text
+    from rich.tree import Tree
+
+    trunk = Tree("", hide_root=True, guide_style="dim")
+    branches = [(trunk.add(Text(ontology.shorten(root))), root) for root in sorted(ontology.roots)]
+    branches = branches[:MAX_SHOWN]
+    shown = len(branches)
+    for branch, iri in branches:  # grows while it is walked: breadth first
+        for child in sorted(ontology.children(iri)):
+            if shown >= MAX_SHOWN:
+                break
+            branches.append((branch.add(Text(ontology.shorten(child))), child))
+            shown += 1
+    hidden = len(ontology.classes) - len({iri for _, iri in branches})
+    if hidden > 0:
+        trunk.add(Text(f"… and {hidden} more classes (--term shows one, --json all)"))
+    return trunk

@@ -1,0 +1,100 @@
+"""What commands print: tables for people, JSON for programs.
+
+Results go to stdout and nothing else does; progress and remarks go to stderr, so a pipe or a
+redirection gets the results alone. Colour and width follow the terminal (and NO_COLOR, COLUMNS).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# A pipe has no width of its own; a table narrower than this folds its cells too soon.
+PIPE_WIDTH = 120
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def print_json(data: object) -> None:
+    """Print `data` as one JSON document, indented, in UTF-8."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def print_json_line(data: object) -> None:
+    """Print `data` as one line of JSON, for results that come in a stream."""
+    typer.echo(json.dumps(data, ensure_ascii=False, default=str))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A Rich console for stdout or stderr, wide enough when it writes to a pipe."""
+    import os
+
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made = Console(stderr=stderr, highlight=False, width=PIPE_WIDTH)
+    return made
+
+
+def remark(text: str) -> None:
+    """Say something that is not a result, on stderr."""
+    typer.echo(text, err=True)
+
+
+def print_table(
+    rows: Iterable[Sequence[str]], *, columns: Sequence[str], title: str | None = None
+) -> None:
+    """Print rows of plain text under their column names."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        # Text, not str: a value such as "[red]" is data, not markup.
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Print names and values, one pair a line, values aligned; empty values are left out."""
+    shown = {name: value for name, value in facts.items() if value not in (None, "", (), [])}
+    width = max((len(name) for name in shown), default=0)
+    for name, value in shown.items():
+        lines = [str(line) for line in value] if isinstance(value, list | tuple) else [str(value)]
+        typer.echo(f"{name:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            typer.echo(f"{'':<{width}}  {line}")
+
+
+@contextmanager
+def progress(wanted: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+    """A function (what, done, total) that shows on stderr how far a long job is.
+
+    A total of 0 means that nobody knows how much there is. Nothing is shown in a pipe or when
+    `wanted` is false, and the line is gone when the job is done.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    screen = console(stderr=True)
+    if not (wanted and screen.is_terminal):
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
+
+        yield show

@@ -1,0 +1,248 @@
+"""Operators: the twenty-one plain ones, composites over bags, and negations.
+
+A plain operator is a member of `Operator`. `Composite(SUPER_BAG, MORE_SPECIFIC)`, written `#>/@>`,
+is a bag operator whose elements are related by another operator instead of equality; the element
+operator may be a composite again. `Negated(PREFIX)`, written `!>*`, is the negative of an operator
+that has no negative of its own: it holds for values the operator takes and does not accept.
+
+There is one spelling for each meaning, and one object for each spelling: `Composite(X, EQ)` is `X`,
+`Negated(LT)` is `GE`, and equal composites are identical, so operators compare by identity.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from kbn.errors import InvalidInputError, LimitError
+
+__all__ = [
+    "BAG_OPERATORS",
+    "MAX_COMPOSITE_DEPTH",
+    "ORDER_OPERATORS",
+    "STRING_OPERATORS",
+    "AnyOperator",
+    "Composite",
+    "Negated",
+    "Operator",
+    "negate",
+    "read_operator",
+    "split_bag",
+    "words",
+]
+
+MAX_COMPOSITE_DEPTH = 16
+
+
+class Operator(Enum):
+    """A plain operator; reads "the notification's value OP the constraint's operand"."""
+
+    EXISTS = ("any", "exists")
+    EQ = ("=", "eq")
+    NE = ("!=", "ne")
+    LT = ("<", "lt")
+    LE = ("<=", "le")
+    GT = (">", "gt")
+    GE = (">=", "ge")
+    PREFIX = (">*", "prefix")
+    SUFFIX = ("*<", "suffix")
+    CONTAINS = ("*", "contains")
+    IN = ("*>", "in")
+    EQUIV = ("@~", "equiv")
+    NOT_EQUIV = ("@!~", "not_equiv")
+    MORE_SPECIFIC = ("@>", "more_specific")
+    LESS_SPECIFIC = ("@<", "less_specific")
+    ISA = ("@=", "isa")
+    IS_NOT_A = ("@!=", "is_not_a")
+    ONT_PROP = ("@*", "ont_prop")
+    EQUAL_BAG = ("#=", "equal_bag")
+    SUB_BAG = ("#<", "sub_bag")
+    SUPER_BAG = ("#>", "super_bag")
+
+    symbol: str
+    word: str
+
+    def __init__(self, symbol: str, word: str) -> None:
+        self.symbol = symbol
+        self.word = word
+
+    def __repr__(self) -> str:
+        return f"Operator.{self.name}"
+
+    # Members are singletons; the inherited hash goes through the name and is much slower.
+    __hash__ = object.__hash__
+
+
+class Composite:
+    """A bag operator with an operator for its elements; `Composite(X, EQ)` gives `X` itself."""
+
+    __slots__ = ("__weakref__", "bag", "depth", "element", "symbol", "word")
+
+    bag: Operator
+    element: AnyOperator
+    symbol: str
+    word: str
+    depth: int
+
+    def __new__(cls, bag: Operator, element: AnyOperator) -> Any:
+        if bag not in BAG_OPERATORS:
+            raise InvalidInputError(f"{bag!r} relates no bags; a composite starts with #= #< #>")
+        if element is Operator.EQ:
+            return bag
+        return _composite(bag, element)
+
+    def __repr__(self) -> str:
+        return f"Composite({self.bag!r}, {self.element!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Composite, (self.bag, self.element)
+
+
+class Negated:
+    """True for a value of a type the operator takes and does not accept; the value must be there.
+
+    `Negated(LT)` gives `GE`, and so on for every operator that has a negative of its own.
+    """
+
+    __slots__ = ("__weakref__", "depth", "operator", "symbol", "word")
+
+    operator: Operator | Composite
+    symbol: str
+    word: str
+    depth: int
+
+    def __new__(cls, operator: AnyOperator) -> Any:
+        return negate(operator)
+
+    def __repr__(self) -> str:
+        return f"Negated({self.operator!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Negated, (self.operator,)
+
+
+AnyOperator: TypeAlias = Operator | Composite | Negated
+
+BAG_OPERATORS = frozenset({Operator.EQUAL_BAG, Operator.SUB_BAG, Operator.SUPER_BAG})
+ORDER_OPERATORS = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+STRING_OPERATORS = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS, Operator.IN})
+
+_OPPOSITES = [
+    (Operator.EQ, Operator.NE),
+    (Operator.LT, Operator.GE),
+    (Operator.LE, Operator.GT),
+    (Operator.EQUIV, Operator.NOT_EQUIV),
+    (Operator.ISA, Operator.IS_NOT_A),
+]
+_NEGATIVES = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
+
+
+def negate(operator: AnyOperator) -> AnyOperator:
+    """The operator that holds exactly where this one takes the value and does not hold.
+
+    >>> negate(Operator.LT), negate(negate(Operator.PREFIX))
+    (Operator.GE, Operator.PREFIX)
+    """
+    if isinstance(operator, Negated):
+        return operator.operator
+    if operator is Operator.EXISTS:
+        raise InvalidInputError("`any` cannot be negated: a constraint cannot ask for absence")
+    if isinstance(operator, Operator) and operator in _NEGATIVES:
+        return _NEGATIVES[operator]
+    return _negated(operator)
+
+
+def split_bag(operator: AnyOperator) -> tuple[Operator, AnyOperator] | None:
+    """The bag operator and the element operator, `=` for a plain one; None if not over bags."""
+    if isinstance(operator, Composite):
+        return operator.bag, operator.element
+    if operator in BAG_OPERATORS:
+        assert isinstance(operator, Operator)
+        return operator, Operator.EQ
+    return None
+
+
+def words() -> dict[str, Operator]:
+    """Every spelling of a plain operator, symbols and words."""
+    return dict(_SPELLINGS)
+
+
+@lru_cache(maxsize=4096)
+def read_operator(text: str) -> AnyOperator:
+    """The operator written so, in symbols or words: `#>/@>`, `super_bag/more_specific`, `!*`.
+
+    `!` negates everything to its right.
+
+    >>> read_operator("#>/!@>")
+    Composite(Operator.SUPER_BAG, Negated(Operator.MORE_SPECIFIC))
+    """
+    return _read(text, 0)
+
+
+_SPELLINGS = {name: op for op in Operator for name in (op.symbol, op.word)}
+
+
+def _read(text: str, depth: int) -> AnyOperator:
+    if depth > 2 * MAX_COMPOSITE_DEPTH:
+        raise _too_deep()
+    if text in _SPELLINGS:
+        return _SPELLINGS[text]
+    if text.startswith("!"):
+        return negate(_read(text[1:], depth + 1))
+    head, slash, rest = text.partition("/")
+    bag = _SPELLINGS.get(head)
+    if slash and bag in BAG_OPERATORS:
+        assert bag is not None
+        composite: AnyOperator = Composite(bag, _read(rest, depth + 1))
+        return composite
+    raise InvalidInputError(f"there is no operator {text[:80]!r}")
+
+
+# One object for each spelling in use; weak, so a stream of odd operators leaves nothing behind.
+_COMPOSITES: WeakValueDictionary[tuple[Operator, AnyOperator], Composite] = WeakValueDictionary()
+_NEGATIONS: WeakValueDictionary[Operator | Composite, Negated] = WeakValueDictionary()
+
+
+def _composite(bag: Operator, element: AnyOperator) -> Composite:
+    known = _COMPOSITES.get((bag, element))
+    if known is not None:
+        return known
+    depth = 1 + _depth(element)
+    if depth > MAX_COMPOSITE_DEPTH:
+        raise _too_deep()
+    made: Composite = object.__new__(Composite)
+    made.bag = bag
+    made.element = element
+    made.symbol = f"{bag.symbol}/{element.symbol}"
+    made.word = f"{bag.word}/{element.word}"
+    made.depth = depth
+    return _COMPOSITES.setdefault((bag, element), made)
+
+
+def _negated(operator: Operator | Composite) -> Negated:
+    known = _NEGATIONS.get(operator)
+    if known is not None:
+        return known
+    made: Negated = object.__new__(Negated)
+    made.operator = operator
+    made.symbol = f"!{operator.symbol}"
+    made.word = f"!{operator.word}"
+    made.depth = _depth(operator)
+    return _NEGATIONS.setdefault(operator, made)
+
+
+def _depth(operator: AnyOperator) -> int:
+    """How many bags deep the operator looks."""
+    if isinstance(operator, Operator):
+        return 1 if operator in BAG_OPERATORS else 0
+    return operator.depth
+
+
+def _too_deep() -> LimitError:
+    return LimitError(
+        f"composites are nested more than {MAX_COMPOSITE_DEPTH} deep",
+        limit="composite depth",
+        maximum=MAX_COMPOSITE_DEPTH,
+    )

@@ -1,0 +1,98 @@
+"""What the semantic operators ask of an ontology, and what they are told when there is none.
+
+`kbn.ontology.Ontology` answers these questions; the operators need nothing else of it. Every
+relation is reflexive, and a term the ontology does not know is related to itself alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Protocol, TypeVar, cast
+
+from kbn.ontology.terms import Class, Individual, Property, Term
+
+__all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "settled"]
+
+
+class Vocabulary(Protocol):
+    """The questions, by IRI; `Ontology` documents the answers."""
+
+    def kinds(self, iri: str, /) -> Set[str]: ...
+
+    def require(self, iri: str, /, kind: str | None = None) -> None: ...
+
+    def is_subclass(self, a: str, b: str, /) -> bool: ...
+
+    def is_subproperty(self, a: str, b: str, /) -> bool: ...
+
+    def is_instance(self, individual: str, cls: str, /) -> bool: ...
+
+    def are_disjoint(self, a: str, b: str, /) -> bool: ...
+
+    def ancestors(self, cls: str, /) -> Set[str]: ...
+
+    def property_ancestors(self, prop: str, /) -> Set[str]: ...
+
+    def equivalents(self, cls: str, /) -> Set[str]: ...
+
+    def equivalent_properties(self, prop: str, /) -> Set[str]: ...
+
+    def same_as(self, individual: str, /) -> Set[str]: ...
+
+    def types(self, individual: str, /) -> Set[str]: ...
+
+    def instances(self, cls: str, /) -> Set[str]: ...
+
+    def related(self, individual: str, prop: str, /) -> Set[str]: ...
+
+
+class NoOntology:
+    """The ontology that knows nothing: each term is related to itself alone."""
+
+    def kinds(self, iri: str, /) -> Set[str]:
+        return frozenset()
+
+    def require(self, iri: str, /, kind: str | None = None) -> None:
+        return None
+
+    def is_subclass(self, a: str, b: str, /) -> bool:
+        return a == b
+
+    is_subproperty = is_subclass
+
+    def is_instance(self, individual: str, cls: str, /) -> bool:
+        return False
+
+    are_disjoint = is_instance
+
+    def ancestors(self, cls: str, /) -> Set[str]:
+        return frozenset((cls,))
+
+    property_ancestors = equivalents = equivalent_properties = same_as = ancestors
+
+    def types(self, individual: str, /) -> Set[str]:
+        return frozenset()
+
+    instances = types
+
+    def related(self, individual: str, prop: str, /) -> Set[str]:
+        return frozenset()
+
+
+NO_ONTOLOGY: Vocabulary = NoOntology()
+
+KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individual": Individual}
+
+T = TypeVar("T")
+
+
+def settled(value: T, ontology: Vocabulary) -> T | Term:
+    """A bare term with the kind the ontology knows it by, if that is exactly one; else as given."""
+    if type(value) is not Term:
+        return value
+    iri = cast(Term, value).iri
+    kinds = ontology.kinds(iri)
+    if len(kinds) != 1:
+        return value
+    (kind,) = kinds
+    return KINDS[kind](iri)

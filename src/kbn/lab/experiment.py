@@ -1,0 +1,165 @@
+"""What an experiment is, how one is found, and how one is run.
+
+An experiment is data and two functions. The data say where the question comes from and how large
+each scale is; `run` measures and returns tables; `plot` draws them. Neither function reads the
+command line, prints or decides where files go, so the same experiment runs in a test, from a
+notebook and under `kbn lab run`.
+
+    EXPERIMENT = Experiment(
+        name="bags",
+        source="book chapter",
+        question="what do composite bag operators cost as bags grow?",
+        scales={Scale.SMALL: {"sizes": [2, 4, 8]}, Scale.PAPER: {"sizes": [2, 4, 8, 16]}},
+        run=run,
+        plot=plot,
+    )
+
+Counts are exact for a seed. Times are ratios to a baseline of the same run, absolute values beside.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from kbn.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXPERIMENTS = "kbn.lab.experiments"
+
+Parameters = Mapping[str, Any]
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+class Scale(StrEnum):
+    """How large a run is: seconds, the source's own size, or as far as the machine goes."""
+
+    SMALL = "small"
+    PAPER = "paper"
+    BEYOND = "beyond"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of results: our figures, the source's beside them, and what a reader must know.
+
+    `name` is a short file name; `title` is what stands above the table. `theirs` holds the figures
+    the source printed, in whatever columns it had, and is empty when it printed none.
+    """
+
+    name: str
+    data: pa.Table
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    theirs: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A question from a source, its sizes, and how to answer and draw it."""
+
+    name: str
+    source: str
+    question: str
+    scales: Mapping[Scale, Parameters]
+    run: Callable[[Parameters, int, Progress], Sequence[Table]]
+    plot: Callable[[Sequence[Table], Path], Sequence[Path]] | None = None
+
+    def parameters(self, scale: Scale) -> Parameters:
+        """The parameters of a scale, or an error that names the scales there are."""
+        if scale not in self.scales:
+            there_are = ", ".join(self.scales)
+            raise InvalidInputError(f"{self.name} has no scale '{scale}'; it has {there_are}")
+        return self.scales[scale]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one run of an experiment gave, and everything needed to run it again."""
+
+    experiment: str
+    source: str
+    question: str
+    scale: str
+    seed: int
+    parameters: Parameters
+    seconds: float
+    tables: tuple[Table, ...]
+    machine: Mapping[str, str] = field(default_factory=dict)
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Progress nobody watches."""
+
+
+def conduct(
+    experiment: Experiment, scale: Scale, *, seed: int = 0, progress: Progress = silent
+) -> Result:
+    """Run an experiment at a scale; the same seed gives the same counts."""
+    parameters = experiment.parameters(scale)
+    started = perf_counter()
+    tables = tuple(experiment.run(parameters, seed, progress))
+    seconds = perf_counter() - started
+    _check_names(experiment, tables)
+    return Result(
+        experiment=experiment.name,
+        source=experiment.source,
+        question=experiment.question,
+        scale=scale.value,
+        seed=seed,
+        parameters=parameters,
+        seconds=seconds,
+        tables=tables,
+        machine=describe_machine(),
+    )
+
+
+def _check_names(experiment: Experiment, tables: Sequence[Table]) -> None:
+    names = [table.name for table in tables]
+    assert names, f"{experiment.name} returned no table"
+    assert len(set(names)) == len(names), f"{experiment.name}: two tables share a name: {names}"
+
+
+def describe_machine() -> dict[str, str]:
+    """What a reader needs to judge an absolute time. No host name, no path, no user."""
+    import os
+    import platform
+
+    import kbn
+
+    return {
+        "kbn": kbn.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": str(os.cpu_count()),
+    }
+
+
+def names(package: str = EXPERIMENTS) -> tuple[str, ...]:
+    """The names of the experiments there are, sorted; none of them is imported."""
+    folder = import_module(package).__path__
+    modules = (module.name for module in pkgutil.iter_modules(folder))
+    return tuple(sorted(name.replace("_", "-") for name in modules if not name.startswith("_")))
+
+
+def find(name: str, package: str = EXPERIMENTS) -> Experiment:
+    """The experiment of that name, or an error that suggests the nearest one."""
+    known = names(package)
+    if name not in known:
+        near = get_close_matches(name, known, n=2) or known
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; there is none yet"
+        raise InvalidInputError(f"there is no experiment '{name}'{hint}")
+    module = import_module(f"{package}.{name.replace('-', '_')}")
+    experiment = module.EXPERIMENT
+    assert isinstance(experiment, Experiment), f"{module.__name__}.EXPERIMENT is not an Experiment"
+    assert experiment.name == name, f"{module.__name__} calls itself {experiment.name}"
+    return experiment

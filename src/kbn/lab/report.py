@@ -1,0 +1,246 @@
+"""Results in a folder, and one page of all of them.
+
+    OUT/operator-cost/result.json        what was run: parameters, seed, machine, notes
+    OUT/operator-cost/TABLE.parquet      our figures
+    OUT/operator-cost/TABLE.theirs.parquet
+    OUT/operator-cost/*.svg              plots
+    OUT/report.html                      everything, in one file that needs nothing else
+
+Running an experiment again replaces its folder, so the page never mixes two runs of one experiment.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbn.errors import InvalidInputError
+from kbn.lab.experiment import Experiment, Result, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+
+# A page is for reading; the whole of a longer table is in its parquet file.
+MAX_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A result read back from its folder, with the plots found beside it."""
+
+    result: Result
+    plots: tuple[Path, ...]
+
+
+def save(result: Result, experiment: Experiment, out: Path) -> tuple[Path, ...]:
+    """Write a result and its plots under `out`, in place of an earlier run; the plots' paths."""
+    folder = out / result.experiment
+    if (folder / RESULT_FILE).exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in result.tables:
+        _write_table(table, folder)
+    plots = tuple(experiment.plot(result.tables, folder)) if experiment.plot else ()
+    text = json.dumps(_without_data(result), indent=2, ensure_ascii=False, default=str)
+    (folder / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
+    return plots
+
+
+def load_all(out: Path) -> tuple[Saved, ...]:
+    """Every result kept under `out`, sorted by name."""
+    found = sorted(out.glob(f"*/{RESULT_FILE}"))
+    if not found:
+        raise InvalidInputError(f"{out} holds no results; first run: kbn lab run NAME --out {out}")
+    return tuple(_load(path.parent) for path in found)
+
+
+def write_report(out: Path) -> Path:
+    """Write the page of everything under `out` and return its path."""
+    path = out / REPORT_FILE
+    path.write_text(page(load_all(out)), encoding="utf-8")
+    return path
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """The result as JSON-ready data, rows included."""
+    data = _without_data(result)
+    for description, table in zip(data["tables"], result.tables, strict=True):
+        description["rows"] = table.data.to_pylist()
+        description["theirs"] = table.theirs.to_pylist() if table.theirs is not None else []
+    return data
+
+
+# Files
+
+
+def _without_data(result: Result) -> dict[str, Any]:
+    return {
+        "experiment": result.experiment,
+        "source": result.source,
+        "question": result.question,
+        "scale": result.scale,
+        "seed": result.seed,
+        "parameters": dict(result.parameters),
+        "seconds": round(result.seconds, 3),
+        "machine": dict(result.machine),
+        "tables": [
+            {"name": table.name, "title": table.title, "notes": list(table.notes)}
+            for table in result.tables
+        ],
+    }
+
+
+def _write_table(table: Table, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table.data, folder / f"{table.name}.parquet")
+    if table.theirs is not None:
+        pq.write_table(table.theirs, folder / f"{table.name}.theirs.parquet")
+
+
+def _load(folder: Path) -> Saved:
+    try:
+        kept = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        tables = tuple(_load_table(folder, about) for about in kept.pop("tables"))
+        result = Result(**kept, tables=tables)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise InvalidInputError(
+            f"{folder} holds no result this version can read ({error}); run the experiment again"
+        ) from error
+    plots = sorted(path for path in folder.iterdir() if path.suffix in MEDIA_TYPES)
+    return Saved(result, tuple(plots))
+
+
+def _load_table(folder: Path, about: dict[str, Any]) -> Table:
+    import pyarrow.parquet as pq
+
+    theirs = folder / f"{about['name']}.theirs.parquet"
+    return Table(
+        name=about["name"],
+        data=pq.read_table(folder / f"{about['name']}.parquet"),
+        title=about["title"],
+        notes=tuple(about["notes"]),
+        theirs=pq.read_table(theirs) if theirs.exists() else None,
+    )
+
+
+# The page
+
+
+def page(results: Sequence[Saved]) -> str:
+    """One HTML page, plots and style inside it."""
+    links = " · ".join(
+        f'<a href="#{escape(saved.result.experiment)}">{escape(saved.result.experiment)}</a>'
+        for saved in results
+    )
+    sections = "\n".join(_section(saved) for saved in results)
+    return _PAGE.replace("{links}", links).replace("{sections}", sections)
+
+
+def _section(saved: Saved) -> str:
+    result = saved.result
+    parts = [
+        f'<section id="{escape(result.experiment)}">',
+        f"<h2>{escape(result.experiment)}</h2>",
+        f"<p><b>{escape(result.question)}</b> <span>({escape(result.source)})</span></p>",
+        f"<p class=run>{escape(_how_it_ran(result))}</p>",
+        *(_image(plot) for plot in saved.plots),
+        *(_table_block(table) for table in result.tables),
+        "</section>",
+    ]
+    return "\n".join(parts)
+
+
+def _how_it_ran(result: Result) -> str:
+    settings = {"scale": result.scale, "seed": result.seed, **result.parameters}
+    told = ", ".join(f"{name} {value}" for name, value in settings.items())
+    machine = ", ".join(f"{name} {value}" for name, value in result.machine.items())
+    return f"{told}; {result.seconds:.1f} s; {machine}"
+
+
+def _image(path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode("ascii")
+    kind = MEDIA_TYPES[path.suffix]
+    return f'<img alt="plot: {escape(path.stem)}" src="data:{kind};base64,{data}">'
+
+
+def _table_block(table: Table) -> str:
+    parts = ["<div class=tables>", _html_table(table.data, table.title or table.name)]
+    if table.theirs is not None:
+        parts.append(_html_table(table.theirs, "the source's figures"))
+    parts.append("</div>")
+    parts += [f"<p class=note>{escape(note)}</p>" for note in table.notes]
+    return "\n".join(parts)
+
+
+def _html_table(data: pa.Table, caption: str) -> str:
+    shown = data.slice(0, MAX_ROWS)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in shown.column_names)
+    rows = "\n".join(
+        "<tr>" + "".join(_cell(row[name]) for name in shown.column_names) + "</tr>"
+        for row in shown.to_pylist()
+    )
+    if data.num_rows > MAX_ROWS:
+        caption += f" (the first {MAX_ROWS} of {data.num_rows} rows)"
+    return (
+        f"<table><caption>{escape(caption)}</caption>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    )
+
+
+def _cell(value: object) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"<td{' class=n' if number else ''}>{escape(shown(value))}</td>"
+
+
+def shown(value: object) -> str:
+    """A value as a table cell shows it: four significant digits, thousands apart.
+
+    >>> shown(1234567), shown(3.14159), shown(12345.678), shown(None), shown("a")
+    ('1,234,567', '3.142', '12,346', '', 'a')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>kbn lab</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+section { margin-top: 3rem; }
+.run, .note { opacity: .75; font-size: .9em; }
+.tables { display: flex; flex-wrap: wrap; gap: 2rem; overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+th, td { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left; }
+.n { text-align: right; font-variant-numeric: tabular-nums; }
+img { max-width: 100%; background: #fff; display: block; margin: 1rem 0; }
+</style>
+</head>
+<body>
+<h1>kbn lab</h1>
+<p>{links}</p>
+{sections}
+</body>
+</html>
+"""

@@ -1,0 +1,380 @@
+"""Codes: a filter as a short run of 64-bit words that the kernels can verify.
+
+A filter becomes four sets, and two filters with the same four sets are one group:
+
+* **tokens** a notification must hit,
+* **negatives**, tokens it must not hit (`!= v` is "a value of v's family, and not `= v`"),
+* **ranges**, an interval per axis; an axis is one attribute's numbers, or its times,
+* **checks**, constraints left to Python when all the rest holds: bags under a composite operator
+  need *distinct* partners for their elements, which no single hit can show.
+
+The words' layout is at the top of `kernels.py`. `Decoder` turns a code back into a filter that
+accepts the same notifications, so the index need not keep the filters it was given.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kbn.errors import LimitError
+from kbn.filters import Bag, Constraint, Filter
+from kbn.filters.operators import (
+    ORDER_OPERATORS,
+    Composite,
+    Negated,
+    Operator,
+    negate,
+    split_bag,
+)
+from kbn.filters.semantics import resolve, subject_family
+from kbn.filters.values import Family, family
+from kbn.matching.tokens import TokenTable
+from kbn.ontology import Term
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+INFINITY = float("inf")
+EXACT_INT_MAX = 2**53
+
+_RANGE = struct.Struct("<qdd")
+_PART_MAX = 0x3FFF
+_TOKENS_MAX = 0xFFFFF
+_AXES_MAX = 0xFFFFFF
+
+
+def as_pair(number: int | float) -> tuple[float, int]:
+    """`number` as float64 and what rounding left over; pairs order as the numbers do.
+
+    >>> as_pair(2**53 + 1)
+    (9007199254740992.0, 1)
+    """
+    if number.__class__ is float:
+        return number + 0.0, 0
+    if -EXACT_INT_MAX <= number <= EXACT_INT_MAX:
+        return float(number), 0
+    rounded = float(number)
+    return rounded, int(number) - int(rounded)
+
+
+def microseconds(time: datetime) -> int:
+    """A time as whole microseconds since 1970, exactly."""
+    return (time - EPOCH) // MICROSECOND
+
+
+@dataclass(slots=True)
+class Interval:
+    """The numbers between two bounds, each open or closed; infinite when never narrowed."""
+
+    low: tuple[float, int] = (-INFINITY, 0)
+    high: tuple[float, int] = (INFINITY, 0)
+    low_open: bool = False
+    high_open: bool = False
+    low_is_int: bool = False
+    high_is_int: bool = False
+
+    def narrow(self, operator: Operator, bound: tuple[float, int], is_int: bool) -> None:
+        """Keep only the numbers x with `x operator bound`."""
+        is_open = operator is Operator.LT or operator is Operator.GT
+        if operator is Operator.LT or operator is Operator.LE:
+            if bound < self.high or (bound == self.high and is_open):
+                self.high, self.high_open, self.high_is_int = bound, is_open, is_int
+        elif bound > self.low or (bound == self.low and is_open):
+            self.low, self.low_open, self.low_is_int = bound, is_open, is_int
+
+    def pack(self, axis: int) -> bytes:
+        word = (
+            axis
+            | self.low_open << 24
+            | self.high_open << 25
+            | self.low_is_int << 26
+            | self.high_is_int << 27
+            | (self.low[1] + 1024) << 28
+            | (self.high[1] + 1024) << 40
+        )
+        return _RANGE.pack(word, self.low[0], self.high[0])
+
+    @classmethod
+    def unpack(cls, word: int, low: float, high: float) -> Interval:
+        return cls(
+            low=(low, (word >> 28 & 0xFFF) - 1024),
+            high=(high, (word >> 40 & 0xFFF) - 1024),
+            low_open=bool(word >> 24 & 1),
+            high_open=bool(word >> 25 & 1),
+            low_is_int=bool(word >> 26 & 1),
+            high_is_int=bool(word >> 27 & 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What one constraint adds to its filter's code (a range is narrowed in place instead)."""
+
+    tokens: tuple[int, ...] = ()
+    negatives: tuple[int, ...] = ()
+    checks: tuple[int, ...] = ()
+
+
+class Encoder:
+    """Compiles filters to codes, growing the token, axis and check tables as it meets new ones."""
+
+    def __init__(self, table: TokenTable, strict: bool) -> None:
+        """With `strict`, a constraint that names a term the ontology lacks is an error."""
+        self.table = table
+        self._vocabulary = table.ontology if strict else None
+        self.checks: list[Constraint] = []
+        self.axes: dict[tuple[str, Family], int] = {}
+        self._check_ids: dict[Constraint, int] = {}
+        self._parts: dict[Constraint, Parts] = {}
+
+    def encode(self, constraints: Iterable[Constraint]) -> bytes:
+        """The code of a conjunction, as bytes of little-endian 64-bit words."""
+        tokens: set[int] = set()
+        negatives: set[int] = set()
+        checks: set[int] = set()
+        intervals: dict[int, Interval] = {}
+        for constraint in constraints:
+            parts = self._parts.get(constraint)
+            if parts is None:
+                if self._narrow(constraint, intervals):
+                    continue
+                resolved = resolve(constraint, self._vocabulary)
+                parts = self._parts[constraint] = self._compile(resolved)
+            tokens.update(parts.tokens)
+            if parts.negatives:
+                negatives.update(parts.negatives)
+            if parts.checks:
+                checks.update(parts.checks)
+        if not (negatives or checks or intervals):
+            return array("q", (len(tokens), *sorted(tokens))).tobytes()
+        return _pack(tokens, negatives, checks, intervals)
+
+    def axis(self, attribute: str, kind: Family) -> int:
+        """The number of an attribute's axis, made when it is new."""
+        key = (attribute, kind)
+        found = self.axes.get(key)
+        if found is None:
+            if len(self.axes) >= _AXES_MAX:
+                raise LimitError("too many attributes", limit="axes", maximum=_AXES_MAX)
+            found = self.axes[key] = len(self.axes)
+        return found
+
+    def check(self, constraint: Constraint) -> int:
+        found = self._check_ids.get(constraint)
+        if found is None:
+            found = self._check_ids[constraint] = len(self.checks)
+            self.checks.append(constraint)
+        return found
+
+    def _narrow(self, constraint: Constraint, intervals: dict[int, Interval]) -> bool:
+        """Take a constraint on numbers or times into its axis' interval; False if it is neither."""
+        operator, operand = constraint.operator, constraint.operand
+        if operator not in ORDER_OPERATORS:
+            return False
+        kind = family(operand)
+        if kind is Family.NUMBER:
+            bound, is_int = as_pair(operand), operand.__class__ is int
+        elif kind is Family.TIME:
+            bound, is_int = as_pair(microseconds(operand)), True
+        else:
+            return False
+        axis = self.axis(constraint.attribute, kind)
+        interval = intervals.get(axis)
+        if interval is None:
+            interval = intervals[axis] = Interval()
+        interval.narrow(operator, bound, is_int)
+        return True
+
+    def _compile(self, constraint: Constraint) -> Parts:
+        attribute, operator, operand = (
+            constraint.attribute,
+            constraint.operator,
+            constraint.operand,
+        )
+        if _is_negative(operator):
+            return self._compile_negative(constraint)
+        if split_bag(operator) is not None:
+            return self._compile_bag(constraint)
+        return Parts(tokens=(self.table.token(attribute, operator, operand),))
+
+    def _compile_negative(self, constraint: Constraint) -> Parts:
+        """`not p` is "of a family p takes, and p not hit"; a check where that cannot be said so."""
+        positive = negate(constraint.operator)
+        taken = _family_taken(positive, constraint.operand)
+        if taken is None or not _is_exact(positive):
+            present = self.table.token(constraint.attribute, Operator.EXISTS, None)
+            return Parts(tokens=(present,), checks=(self.check(constraint),))
+        return Parts(
+            tokens=(self.table.family_token(constraint.attribute, taken),),
+            negatives=(self.table.token(constraint.attribute, positive, constraint.operand),),
+        )
+
+    def _compile_bag(self, constraint: Constraint) -> Parts:
+        attribute, bag = constraint.attribute, constraint.operand
+        operator = constraint.operator
+        if operator is Operator.EQUAL_BAG:
+            return Parts(tokens=(self.table.token(attribute, operator, bag),))
+        kind, element = split_bag(operator)
+        if kind is Operator.SUB_BAG:
+            token = self.table.token(attribute, operator, bag)
+            exact = operator is Operator.SUB_BAG and not bag.bare
+            return Parts(tokens=(token,), checks=() if exact else (self.check(constraint),))
+        # A super-bag, or an equal bag, has for each wanted element one that satisfies it.
+        plain = element is Operator.EQ
+        wanted = Composite(Operator.SUPER_BAG, element)
+        tokens = tuple(
+            sorted({self.table.token(attribute, wanted, Bag(one)) for one in bag})
+            or (self.table.family_token(attribute, Family.BAG),)
+        )
+        exact = kind is Operator.SUPER_BAG and (
+            len(bag) <= 1 or (plain and len(tokens) == len(bag) and not bag.bare)
+        )
+        return Parts(tokens=tokens, checks=() if exact else (self.check(constraint),))
+
+
+def _pack(
+    tokens: set[int], negatives: set[int], checks: set[int], intervals: dict[int, Interval]
+) -> bytes:
+    if len(tokens) > _TOKENS_MAX or max(map(len, (negatives, checks, intervals))) > _PART_MAX:
+        raise LimitError(
+            "the filter has too many constraints to index", limit="code", maximum=_PART_MAX
+        )
+    header = len(tokens) | len(negatives) << 20 | len(checks) << 34 | len(intervals) << 48
+    words = array("q", (header, *sorted(tokens), *sorted(negatives), *sorted(checks)))
+    ranges = (intervals[axis].pack(axis) for axis in sorted(intervals))
+    return words.tobytes() + b"".join(ranges)
+
+
+_NEGATIVE = (Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A)
+
+
+def _is_negative(operator: Any) -> bool:
+    return operator in _NEGATIVE or isinstance(operator, Negated)
+
+
+def _is_exact(positive: Any) -> bool:
+    """Whether one token says all that the operator says, for operands without bare terms."""
+    return split_bag(positive) is None or positive in (Operator.EQUAL_BAG, Operator.SUB_BAG)
+
+
+def _family_taken(operator: Any, operand: Any) -> Family | None:
+    """The one family of values the operator takes against this operand; None if it depends."""
+    if type(operand) is Term or (type(operand) is Bag and operand.bare):
+        return None
+    return subject_family(operator, operand)
+
+
+class Decoder:
+    """Turns codes back into filters."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def decode(self, words: Sequence[int]) -> Filter:
+        """A filter that accepts just what the filter behind this code accepted."""
+        header = int(words[0])
+        counts = (header & _TOKENS_MAX, header >> 20 & _PART_MAX, header >> 34 & _PART_MAX)
+        position = 1
+        parts = []
+        for count in counts:
+            parts.append([int(word) for word in words[position : position + count]])
+            position += count
+        tokens, negatives, checks = parts
+        checked = [self._encoder.checks[check] for check in checks]
+        constraints = checked + self._positive(tokens, negatives, checked)
+        table = self._encoder.table
+        for negative in negatives:
+            positive = table.constraints[negative]
+            assert positive is not None, "a family token is never a negative"
+            operator = negate(positive.operator)
+            constraints.append(Constraint(positive.attribute, operator, positive.operand))
+        constraints += self._ranges(words, position)
+        return Filter(constraints)
+
+    def _positive(
+        self, tokens: list[int], negatives: list[int], checked: list[Constraint]
+    ) -> list[Constraint]:
+        """The constraints of the tokens, single-element super-bags put together again."""
+        table = self._encoder.table
+        said = {(c.attribute, _family_taken_by(c)) for c in checked}
+        for negative in negatives:
+            positive = table.constraints[negative]
+            assert positive is not None
+            said.add((positive.attribute, _family_taken(positive.operator, positive.operand)))
+        plain: list[Constraint] = []
+        bags: dict[str, list[Any]] = {}
+        for token in tokens:
+            constraint = table.constraints[token]
+            if constraint is None:
+                attribute, kind = table.families[token]
+                if (attribute, kind) not in said and kind is Family.BAG:
+                    plain.append(Constraint(attribute, Operator.SUPER_BAG, Bag()))
+            elif constraint.operator is Operator.SUPER_BAG:
+                bags.setdefault(constraint.attribute, []).extend(constraint.operand)
+            else:
+                plain.append(constraint)
+        plain += [Constraint(a, Operator.SUPER_BAG, Bag(*bag)) for a, bag in bags.items()]
+        return [c for c in plain if not any(_is_part_of(c, whole) for whole in checked)]
+
+    def _ranges(self, words: Sequence[int], position: int) -> list[Constraint]:
+        axes = list(self._encoder.axes)
+        constraints: list[Constraint] = []
+        while position < len(words):
+            word, low, high = _RANGE.unpack(
+                array("q", (int(w) for w in words[position : position + 3])).tobytes()
+            )
+            attribute, kind = axes[word & 0xFFFFFF]
+            interval = Interval.unpack(word, low, high)
+            constraints += _bounds(attribute, kind, interval)
+            position += 3
+        return constraints
+
+
+def _bounds(attribute: str, kind: Family, interval: Interval) -> list[Constraint]:
+    """One constraint per finite side; `>= -inf` stands in where neither side is."""
+    found = []
+    if interval.low != (-INFINITY, 0) or interval.low_open:
+        operator = Operator.GT if interval.low_open else Operator.GE
+        bound = _operand(kind, interval.low, interval.low_is_int)
+        found.append(Constraint(attribute, operator, bound))
+    if interval.high != (INFINITY, 0) or interval.high_open:
+        operator = Operator.LT if interval.high_open else Operator.LE
+        bound = _operand(kind, interval.high, interval.high_is_int)
+        found.append(Constraint(attribute, operator, bound))
+    return found or [Constraint(attribute, Operator.GE, -INFINITY)]
+
+
+def _operand(kind: Family, pair: tuple[float, int], is_int: bool) -> Any:
+    if kind is Family.TIME:
+        return EPOCH + (int(pair[0]) + pair[1]) * MICROSECOND
+    return int(pair[0]) + pair[1] if is_int else pair[0]
+
+
+def _family_taken_by(constraint: Constraint) -> Family | None:
+    operator = constraint.operator
+    positive = negate(operator) if _is_negative(operator) else operator
+    return _family_taken(positive, constraint.operand)
+
+
+def _is_part_of(part: Constraint, whole: Constraint) -> bool:
+    """Whether `part` only prepares the check of `whole` and says nothing of its own."""
+    if part.attribute != whole.attribute:
+        return False
+    if part.operator is Operator.EXISTS:
+        return True
+    if part.operator is whole.operator and part.operand == whole.operand:
+        return True
+    mine, theirs = split_bag(part.operator), split_bag(whole.operator)
+    if mine is None or theirs is None:
+        return False
+    return (
+        mine[0] is Operator.SUPER_BAG
+        and theirs[0] in (Operator.SUPER_BAG, Operator.EQUAL_BAG)
+        and mine[1] is theirs[1]
+        and all(any(one == other for other in whole.operand) for one in part.operand)
+    )
+

@@ -1,0 +1,258 @@
+"""The index: which groups a notification satisfies, found by trie, slabs and checks.
+
+`Index` owns the tables (tokens, axes, checks) and the arrays (groups, trie, slabs) and keeps them in
+step. It knows nothing of who subscribed: that is the matcher's business. Groups are placed either in
+the trie or in the slabs, by the estimated share of notifications that would reach them in the trie:
+a slab costs every notification a little for every filter, the trie costs only those that get there.
+
+The grid, the ranks and the placement are estimates from what is stored, made anew each time the
+index has doubled: an addition costs a constant amount on average, and a rebuild now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kbn.filters import Bag, Constraint, Filter
+from kbn.filters.semantics import accepts
+from kbn.filters.values import Family
+from kbn.matching import kernels
+from kbn.matching.bag_checks import BagChecker
+from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
+from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.slabs import Slabs
+from kbn.matching.tokens import TokenTable
+from kbn.matching.trie import Trie
+from kbn.ontology import Ontology
+
+# A filter with ranges goes to the trie when its tokens let fewer than this share of notifications
+# through: a visit there costs about 30 ns, a place in a slab about 0.1 ns for every notification.
+TRIE_SHARE_MAX = 1 / 256
+REBUILD_MIN = 1024
+
+
+class Index:
+    """Distinct filters, indexed; `find` answers which of them accept a notification."""
+
+    def __init__(self, ontology: Ontology | None) -> None:
+        """Without an ontology, terms are names that relate to themselves alone."""
+        self.ontology = Ontology.empty() if ontology is None else ontology
+        self.table = TokenTable(self.ontology)
+        self.encoder = Encoder(self.table, strict=ontology is not None)
+        self.decoder = Decoder(self.encoder)
+        self.groups = Groups()
+        self.trie = Trie()
+        self.slabs = Slabs()
+        self.placed = np.zeros(16, bool)
+        self.placed_count = 0
+        self.built_count = 0
+        self.checker = BagChecker(self.table)
+        self._arguments: tuple[Any, ...] | None = None
+        self._stamps = np.zeros(64, np.int64)
+        self._clock = np.zeros(1, np.int64)
+        self._axes: dict[str, tuple[int, int]] = {}
+        self._values = np.zeros(0, np.float64)
+        self._rests = np.zeros(0, np.int64)
+        self._present = np.zeros(0, bool)
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def place(self, candidates: Array) -> None:
+        """Make the groups among `candidates` that are not yet in trie or slabs findable."""
+        self._arguments = None
+        self.placed = grown(self.placed, self.groups.group_count, 0)
+        new = candidates[~self.placed[candidates]]
+        if new.shape[0] == 0:
+            return
+        new = np.unique(new)
+        if self.placed_count + new.shape[0] > max(REBUILD_MIN, 2 * self.built_count):
+            self.rebuild()
+        else:
+            self._insert(new)
+
+    def rebuild(self) -> None:
+        """Order, grid and placement anew, from the groups that are alive."""
+        groups = self.groups
+        members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
+        self.trie = Trie()
+        self.slabs = Slabs()
+        self.placed = np.zeros(max(16, groups.group_count), bool)
+        self.placed_count = 0
+        frequencies, _, _ = kernels.token_frequencies(
+            members, groups.code, groups.code_start, len(self.table)
+        )
+        self.trie.set_ranks(frequencies)
+        in_slabs = self._choose(members)
+        if in_slabs.any():
+            self.slabs.set_grid(members[in_slabs], groups, len(self.encoder.axes))
+        self._insert(members)
+        self.trie.trim()
+        self.built_count = self.placed_count
+
+    def changed(self) -> None:
+        """Tell the index that `groups` was changed under it."""
+        self._arguments = None
+
+    def _choose(self, members: Array) -> Array:
+        """Which of the groups belong in the slabs."""
+        selectivity = np.array(self.table.selectivity(), np.float64)
+        return kernels.choose_slabs(
+            members, self.groups.code, self.groups.code_start, selectivity, TRIE_SHARE_MAX
+        )
+
+    def _insert(self, members: Array) -> None:
+        groups = self.groups
+        self.trie.cover_tokens(len(self.table))
+        in_slabs = self._choose(members)
+        for part in np.array_split(members[~in_slabs], 1 + members.shape[0] // 500_000):
+            _, tokens, longest = kernels.token_frequencies(
+                part, groups.code, groups.code_start, len(self.table)
+            )
+            self.trie.insert(part, groups, tokens, longest)
+        ranged = members[in_slabs]
+        if ranged.shape[0]:
+            self.slabs.cover_axes(len(self.encoder.axes))
+            headers = groups.code[groups.code_start[ranged]]
+            self.slabs.insert(ranged, groups, bool(np.any(headers & ((1 << 34) - 1))))
+        self.placed[members] = True
+        self.placed_count += members.shape[0]
+        self._arguments = None
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def find(self, attributes: Mapping[str, Any]) -> Array:
+        """The groups that accept the notification, each once."""
+        if self._arguments is None:
+            self._arguments = self._prepare()
+        hits: list[int] = []
+        indexes = self.table.attributes
+        axes = self._axes
+        if axes:
+            self._present.fill(False)
+        for attribute, value in attributes.items():
+            index = indexes.get(attribute)
+            if index is not None:
+                hits += index.hits(value)
+            if axes and attribute in axes:
+                self._set_axes(axes[attribute], value)
+        found = self.find_hit(hits)
+        groups = found >> 1
+        if (found & 1).any():
+            return self._checked(found, groups, attributes)
+        return groups
+
+    def find_hit(self, hits: list[int], covering: bool = False) -> Array:
+        """The kernel's answer for hit tokens and the axes as they are set."""
+        before, between, after = self._arguments or self._prepare()
+        found: Array = kernels.match_one(
+            np.array(hits, np.int64), *before, self.groups.dead_groups > 0, *between, covering, *after
+        )
+        return found
+
+    def satisfies(self, group: int, attributes: Mapping[str, Any], memo: dict[int, bool]) -> bool:
+        """Whether the group's checks hold; `memo` remembers checks already done."""
+        words = self.groups.words(group).tolist()
+        header = words[0]
+        first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
+        for check in words[first : first + (header >> 34 & 0x3FFF)]:
+            held = memo.get(check)
+            if held is None:
+                constraint = self.encoder.checks[check]
+                held = memo[check] = self._check(constraint, attributes)
+            if not held:
+                return False
+        return True
+
+    def filter_of(self, group: int) -> Filter:
+        """The filter a group stands for."""
+        return self.decoder.decode(self.groups.words(group).tolist())
+
+    def memory(self) -> int:
+        """The bytes of the arrays, without the Python dictionaries of tokens."""
+        return (
+            self.groups.memory() + self.trie.memory() + self.slabs.memory() + self.placed.nbytes
+        )
+
+    def axes_of(self) -> dict[str, tuple[int, int]]:
+        """Per attribute with ranges: the axis of its numbers and of its times, -1 for none."""
+        found: dict[str, tuple[int, int]] = {}
+        for (attribute, kind), axis in self.encoder.axes.items():
+            numbers, times = found.get(attribute, (-1, -1))
+            found[attribute] = (axis, times) if kind is Family.NUMBER else (numbers, axis)
+        return found
+
+    def stamps(self) -> Array:
+        """Room to stamp hit tokens in."""
+        self._stamps = grown(self._stamps, len(self.table) + 1, 0)
+        return self._stamps
+
+    @property
+    def clock(self) -> Array:
+        return self._clock
+
+    def _check(self, constraint: Constraint, attributes: Mapping[str, Any]) -> bool:
+        value = attributes.get(constraint.attribute)
+        if value is None:
+            return False
+        if isinstance(value, Bag):
+            return self.checker.accepts(constraint, value)
+        return accepts(constraint, value, self.ontology)
+
+    def _checked(self, found: Array, groups: Array, attributes: Mapping[str, Any]) -> Array:
+        memo: dict[int, bool] = {}
+        kept = [
+            group
+            for group, unchecked in zip(groups.tolist(), (found & 1).tolist(), strict=True)
+            if not unchecked or self.satisfies(group, attributes, memo)
+        ]
+        return np.array(kept, np.int64)
+
+    def _set_axes(self, axes: tuple[int, int], value: Any) -> None:
+        kind = value.__class__
+        if kind is int or kind is float:
+            axis = axes[0]
+            pair = as_pair(value)
+        elif kind is bool or not hasattr(value, "tzinfo"):
+            return
+        else:
+            axis = axes[1]
+            pair = as_pair(microseconds(value))
+        if axis >= 0:
+            self._values[axis], self._rests[axis] = pair
+            self._present[axis] = True
+
+    def _prepare(self) -> tuple[Any, ...]:
+        """The kernel's arguments, gathered once per change and not once per call."""
+        groups, trie, slabs = self.groups, self.trie, self.slabs
+        trie.cover_tokens(len(self.table))
+        self._axes = self.axes_of()
+        axes = max(len(self.encoder.axes), slabs.axes)
+        if self._values.shape[0] < axes:
+            self._values = np.zeros(axes, np.float64)
+            self._rests = np.zeros(axes, np.int64)
+            self._present = np.zeros(axes, bool)
+        before = (
+            trie.rank, trie.slots, trie.bits, trie.masks, trie.chains, trie.chain_next,
+            groups.code, groups.code_as_float, groups.code_start, groups.alive,
+        )  # fmt: skip
+        between = (self._clock, self.stamps(), self._values, self._rests, self._present)
+        after = (
+            slabs.axes, slabs.slab_count, slabs.rows, slabs.idle, slabs.grid, slabs.grid_size,
+            slabs.members,
+        )  # fmt: skip
+        self._arguments = (before, between, after)
+        return self._arguments
+
+
+def encode_filters(index: Index, filters: Iterable[Filter]) -> tuple[Array, Array]:
+    """The filters' codes in one array of words, and where each begins."""
+    buffer = bytearray()
+    starts = [0]
+    encode = index.encoder.encode
+    for filter in filters:
+        buffer += encode(filter.constraints)
+        starts.append(len(buffer) >> 3)
+    return np.frombuffer(bytes(buffer), np.int64), np.array(starts, np.int64)

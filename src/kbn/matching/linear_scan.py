@@ -1,0 +1,48 @@
+"""The plain matcher: ask every subscription in turn. Slow, obviously right, and so the meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from kbn.errors import InvalidInputError
+from kbn.filters import Filter, Notification, Subscription
+from kbn.ontology import Ontology
+
+
+class LinearScan:
+    """Answers as `Matcher` does, with sets of keys, by asking each subscription."""
+
+    def __init__(self, ontology: Ontology | None = None) -> None:
+        self._ontology = ontology
+        self._subscriptions: dict[Hashable, Subscription] = {}
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def add(self, subscription: Subscription, key: Hashable) -> None:
+        if key in self._subscriptions:
+            raise InvalidInputError(f"the key {key!r} is in use: remove it first")
+        self._subscriptions[key] = subscription
+
+    def add_many(self, subscriptions: Iterable[tuple[Subscription, Hashable]]) -> int:
+        before = len(self)
+        for subscription, key in subscriptions:
+            self.add(subscription, key)
+        return len(self) - before
+
+    def remove(self, key: Hashable) -> None:
+        if key not in self._subscriptions:
+            raise InvalidInputError(f"no subscription has the key {key!r}")
+        del self._subscriptions[key]
+
+    def match(self, notification: Notification | Mapping[str, Any]) -> set[Hashable]:
+        """The keys of the subscriptions that accept the notification."""
+        return {
+            key
+            for key, subscription in self._subscriptions.items()
+            if subscription.matches(notification, self._ontology)
+        }
+
+    def filters(self) -> list[Filter]:
+        return [f for subscription in self._subscriptions.values() for f in subscription.filters]

@@ -1,0 +1,276 @@
+"""The matcher: subscriptions in, notifications asked, keys out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbn.errors import InvalidInputError
+from kbn.filters import Filter, Notification, Subscription
+from kbn.matching.index import Index, encode_filters
+from kbn.matching.matches import Matches
+from kbn.ontology import Ontology
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPACT_MIN = 1024
+
+
+class _Gone:
+    """Stands where the key of a removed subscription was."""
+
+    def __repr__(self) -> str:
+        return "<removed>"
+
+
+GONE = _Gone()
+
+
+class Matcher:
+    """An index of subscriptions that answers which of them accept a notification.
+
+    Agrees with `Subscription.matches` for every input, whatever was added and removed before; it is
+    only faster. Not safe for writers in several threads at once.
+
+    >>> from kbn import Matcher, Notification, Subscription
+    >>> matcher = Matcher()
+    >>> matcher.add(Subscription.parse('price < 20 and kind = "book"'), "ann")
+    >>> matcher.add(Subscription.parse("price < 10"), "bob")
+    >>> sorted(matcher.match(Notification({"price": 5, "kind": "book"})))
+    ['ann', 'bob']
+    >>> matcher.remove("bob")
+    >>> len(matcher.match(Notification({"price": 5})))
+    0
+    """
+
+    def __init__(self, ontology: Ontology | None = None) -> None:
+        self.ontology = ontology
+        self.index = Index(ontology)
+        self.keys: Any = []
+        self.links: dict[int, dict[Hashable, int]] = {}
+        self.version = 0
+        self.arrow_keys: tuple[int, Any] = (-1, None)
+        self._link_of: dict[int, Hashable] = {}
+        self._ids: dict[Hashable, int] | None = {}
+        self._live = 0
+
+    def __len__(self) -> int:
+        """The number of subscriptions."""
+        return self._live
+
+    def __contains__(self, key: object) -> bool:
+        return self.find_key(key) is not None
+
+    @property
+    def group_count(self) -> int:
+        """The number of distinct filters."""
+        groups = self.index.groups
+        return groups.group_count - groups.dead_groups
+
+    def add(
+        self,
+        subscription: Subscription | Filter | str,
+        key: Hashable,
+        link: Hashable | None = None,
+    ) -> None:
+        """Add one subscription under a key of its own; `link` is where its subscriber sits.
+
+        A text is parsed with the ontology's prefixes. An error leaves the matcher as it was.
+        """
+        filters = self._filters(subscription)
+        ids = self._known_keys()
+        if key in ids:
+            raise InvalidInputError(f"the key {key!r} is in use: remove it first")
+        words, starts = encode_filters(self.index, filters)
+        groups = np.unique(self.index.groups.intern(words, starts))
+        number = self.index.groups.add_one(groups.tolist())
+        self.index.place(groups)
+        self._enter(key, number, ids)
+        if link is not None:
+            self._link(number, groups.tolist(), link)
+        self.version += 1
+
+    def add_many(
+        self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
+    ) -> int:
+        """Add (subscription, key) pairs in bulk; returns how many. All are added, or none."""
+        ids = self._known_keys()
+        keys: list[Hashable] = []
+        sizes: list[int] = []
+        known: set[Hashable] = set()
+
+        def filters() -> Iterable[Filter]:
+            for subscription, key in subscriptions:
+                if key in ids or key in known:
+                    raise InvalidInputError(f"the key {key!r} is in use or given twice")
+                known.add(key)
+                keys.append(key)
+                distinct = self._filters(subscription)
+                sizes.append(len(distinct))
+                yield from distinct
+
+        words, starts = encode_filters(self.index, filters())
+        if keys:
+            self._commit(words, starts, keys, np.array(sizes, np.int32), ids)
+        return len(keys)
+
+    def remove(self, key: Hashable) -> None:
+        """Remove the subscription added under `key`."""
+        ids = self._known_keys()
+        number = ids.pop(key, None)
+        if number is None:
+            raise InvalidInputError(f"no subscription has the key {key!r}")
+        self._own_keys()
+        groups = self.index.groups.remove(number)
+        self._unlink(number, groups)
+        self.keys[number] = GONE
+        self._live -= 1
+        self.version += 1
+        self.index.changed()
+        if self.index.groups.subscription_count > 2 * self._live + COMPACT_MIN:
+            self._compact()
+
+    def match(self, notification: Notification | Mapping[str, Any]) -> Matches:
+        """The subscriptions that accept the notification."""
+        if notification.__class__ is not Notification:
+            notification = Notification(notification)
+        return Matches(self, self.index.find(notification.attributes), self.version)  # type: ignore[union-attr]
+
+    def match_batch(self, notifications: pa.Table, *, expand: bool = True) -> pa.Table:
+        """Match a table of notifications, a row each; see `kbn.matching.batch`.
+
+        With `expand`, one row per (notification, key); without, one per (notification, group) with
+        the number of subscriptions in the group.
+        """
+        from kbn.matching.batch import match_table
+
+        return match_table(self, notifications, expand=expand)
+
+    def snapshot(self) -> Matcher:
+        """An independent, read-only copy of what is added so far."""
+        from kbn.matching.snapshot import copied
+
+        return copied(self)
+
+    def save(self, directory: str | Path) -> None:
+        """Write a snapshot that `load` maps into memory, shared by the processes of a machine."""
+        from kbn.matching.snapshot import save
+
+        save(self, Path(directory))
+
+    @classmethod
+    def load(cls, directory: str | Path, ontology: Ontology | None = None) -> Matcher:
+        """Open a saved snapshot; it must have been saved with the same ontology.
+
+        The arrays are memory-mapped. Adding or removing copies them first.
+        """
+        from kbn.matching.snapshot import load
+
+        return load(Path(directory), ontology)
+
+    def subscription(self, key: Hashable) -> Subscription:
+        """What was added under `key`, in the index's own normal form."""
+        number = self.find_key(key)
+        if number is None:
+            raise InvalidInputError(f"no subscription has the key {key!r}")
+        groups = self.index.groups.groups_of(number)
+        return Subscription([self.index.filter_of(group) for group in groups])
+
+    def memory(self) -> int:
+        """The bytes of the index' arrays (keys and token dictionaries not counted)."""
+        return self.index.memory()
+
+    def find_key(self, key: object) -> int | None:
+        """The number of the subscription under `key`, if there is one."""
+        return self._known_keys().get(key)  # type: ignore[call-overload,no-any-return]
+
+    def _filters(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
+        if subscription.__class__ is Subscription:
+            return subscription.filters  # type: ignore[union-attr]
+        if isinstance(subscription, str):
+            prefixes = None if self.ontology is None else self.ontology.prefixes
+            return Subscription.parse(subscription, prefixes).filters
+        if isinstance(subscription, Filter):
+            return (subscription,)
+        raise InvalidInputError(
+            f"cannot subscribe with {type(subscription).__name__}: give a Subscription, a Filter "
+            "or its text"
+        )
+
+    def _known_keys(self) -> dict[Hashable, int]:
+        """Key to number. A loaded snapshot builds it when first asked."""
+        if self._ids is None:
+            pairs = enumerate(self.keys.to_pylist())
+            self._ids = {key: number for number, key in pairs}
+        return self._ids
+
+    def _own_keys(self) -> None:
+        if not isinstance(self.keys, list):
+            self.keys = self.keys.to_pylist()
+
+    def _enter(self, key: Hashable, number: int, ids: dict[Hashable, int]) -> None:
+        self._own_keys()
+        assert len(self.keys) == number
+        self.keys.append(key)
+        ids[key] = number
+        self._live += 1
+
+    def _commit(
+        self, words: Any, starts: Any, keys: list[Hashable], sizes: Any, ids: dict[Hashable, int]
+    ) -> None:
+        self._own_keys()
+        interned = self.index.groups.intern(words, starts)
+        if sizes.max() > 1:
+            interned, sizes = _distinct_per_subscription(interned, sizes)
+        first = self.index.groups.add_entries(interned, sizes)
+        self.index.place(interned)
+        self.keys.extend(keys)
+        ids.update(zip(keys, range(first, first + len(keys)), strict=True))
+        self._live += len(keys)
+        self.version += 1
+
+    def _link(self, number: int, groups: list[int], link: Hashable) -> None:
+        self._link_of[number] = link
+        for group in groups:
+            counts = self.links.setdefault(group, {})
+            counts[link] = counts.get(link, 0) + 1
+
+    def _unlink(self, number: int, groups: list[int]) -> None:
+        if number not in self._link_of:
+            return
+        link = self._link_of.pop(number)
+        for group in groups:
+            counts = self.links[group]
+            counts[link] -= 1
+            if counts[link] == 0:
+                del counts[link]
+            if not counts:
+                del self.links[group]
+
+    def _compact(self) -> None:
+        """Forget removed subscriptions and the groups and tokens only they used."""
+        kept = [n for n, key in enumerate(self.keys) if key is not GONE]
+        keys = [self.keys[n] for n in kept]
+        old = self.index
+        self.index.groups = old.groups.compacted(np.array(kept, np.int64))
+        self.index.rebuild()
+        links = self._link_of
+        self.keys = keys
+        self._ids = {key: number for number, key in enumerate(keys)}
+        self._link_of, self.links = {}, {}
+        for number, was in enumerate(kept):
+            if was in links:
+                self._link(number, self.index.groups.groups_of(number), links[was])
+
+
+def _distinct_per_subscription(groups: Any, sizes: Any) -> tuple[Any, Any]:
+    """Drop a group that a subscription would enter twice (two texts of one filter)."""
+    owners = np.repeat(np.arange(sizes.shape[0], dtype=np.int64), sizes)
+    pairs = np.unique(owners << 32 | groups.astype(np.int64))
+    return (pairs & 0xFFFFFFFF).astype(np.int32), np.bincount(
+        pairs >> 32, minlength=sizes.shape[0]
+    ).astype(np.int32)

@@ -1,0 +1,122 @@
+"""Matches: the answer to one notification, by group, expanded only when someone iterates."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, overload
+
+from kbn.errors import InvalidInputError
+from kbn.filters import Filter
+from kbn.matching.groups import Array
+
+if TYPE_CHECKING:
+    from kbn.matching.matcher import Matcher
+
+
+class Matches:
+    """The subscriptions that accept one notification.
+
+    A popular notification matches a hundred thousand subscriptions of a few hundred distinct
+    filters. This holds the filters found; `len`, `groups` and `destinations` never expand them,
+    iterating gives each matching subscription's key once. It is a view of the matcher: after the
+    next `add` or `remove` it is out of date and says so.
+    """
+
+    __slots__ = ("_found", "_matcher", "_version")
+
+    def __init__(self, matcher: Matcher, found: Array, version: int) -> None:
+        self._matcher = matcher
+        self._found = found
+        self._version = version
+
+    def __len__(self) -> int:
+        groups = self._current().index.groups
+        single = int(groups.single[self._found].sum())
+        return single + len(self._in_several())
+
+    def __bool__(self) -> bool:
+        return self._found.shape[0] > 0
+
+    def __iter__(self) -> Iterator[Hashable]:
+        matcher = self._current()
+        groups = matcher.index.groups
+        keys = matcher.keys
+        several: set[int] = set()
+        for group in self._found.tolist():
+            if groups.single[group] == groups.alive[group]:
+                yield from (keys[s] for s in groups.members(group))
+                continue
+            for subscription in groups.members(group):
+                if subscription not in several:
+                    several.add(subscription)
+                    yield keys[subscription]
+
+    def __contains__(self, key: object) -> bool:
+        matcher = self._current()
+        subscription = matcher.find_key(key)
+        if subscription is None:
+            return False
+        found = set(self._found.tolist())
+        return any(g in found for g in matcher.index.groups.groups_of(subscription))
+
+    def __repr__(self) -> str:
+        return f"<Matches: {len(self)} subscriptions in {self._found.shape[0]} groups>"
+
+    @property
+    def group_ids(self) -> Array:
+        """The matcher's numbers of the groups found."""
+        return self._found
+
+    @property
+    def groups(self) -> Sequence[Filter]:
+        """The distinct filters that accepted the notification."""
+        return FiltersFound(self._current(), self._found)
+
+    @property
+    def destinations(self) -> frozenset[Hashable]:
+        """The distinct links behind which the matching subscriptions sit."""
+        links = self._current().links
+        return frozenset(link for group in self._found.tolist() for link in links.get(group, ()))
+
+    def _in_several(self) -> set[int]:
+        """The matching subscriptions that have more than one filter."""
+        groups = self._current().index.groups
+        found = self._found
+        mixed = found[groups.single[found] != groups.alive[found]]
+        return {
+            subscription
+            for group in mixed.tolist()
+            for subscription in groups.members(group)
+            if groups.has_several(subscription)
+        }
+
+    def _current(self) -> Matcher:
+        if self._matcher.version != self._version:
+            raise InvalidInputError(
+                "the matcher has changed since this match: match the notification again, or take "
+                "list(matches) before adding or removing"
+            )
+        return self._matcher
+
+
+class FiltersFound(Sequence[Filter]):
+    """The filters of some groups, decoded one by one when asked for."""
+
+    def __init__(self, matcher: Matcher, found: Array) -> None:
+        self._matcher = matcher
+        self._found = found
+
+    def __len__(self) -> int:
+        return int(self._found.shape[0])
+
+    @overload
+    def __getitem__(self, position: int) -> Filter: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Filter]: ...
+    def __getitem__(self, position: int | slice) -> Filter | Sequence[Filter]:
+        if isinstance(position, slice):
+            return FiltersFound(self._matcher, self._found[position])
+        return self._matcher.index.filter_of(int(self._found[position]))
+
+    def __repr__(self) -> str:
+        return f"[{', '.join(map(repr, self[:5]))}{', …' if len(self) > 5 else ''}]"

@@ -1,0 +1,95 @@
+"""The slabs: filters by their ranges, as bit sets over a grid (the scan is in `kernels.py`).
+
+Each axis has a grid of up to 62 points at the quantiles of the bounds asked for. Per slab of 4,096
+filters, axis and cell there is a row of bits: which filters cannot accept a value in that cell. The
+number of points falls as axes grow in number, to keep a filter's share of the rows near 256 bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbn.matching import kernels
+from kbn.matching.groups import Array, Groups, grown
+
+ARRAYS = ("rows", "idle", "grid", "grid_size", "members")
+POINTS_MAX = 62
+SHARE_BITS = 2048
+
+
+class Slabs:
+    """Arrays of the slabs and their growth."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.axes = 0
+        self.with_tokens = False
+        self.rows = np.zeros((0, 0, 2, kernels.SLAB_WORDS), np.uint64)
+        self.idle = np.zeros((0, kernels.SLAB_WORDS), np.uint64)
+        self.grid = np.zeros((0, 1), np.float64)
+        self.grid_size = np.zeros(0, np.int64)
+        self.members = np.zeros(0, np.int32)
+
+    @property
+    def slab_count(self) -> int:
+        return (self.count + kernels.SLAB - 1) // kernels.SLAB
+
+    def set_grid(self, members: Array, groups: Groups, axes: int) -> None:
+        """Lay the grid of each axis by the quantiles of the members' bounds; while empty."""
+        assert self.count == 0
+        room = max(4, axes + axes // 4)
+        points = max(4, min(POINTS_MAX, SHARE_BITS // room))
+        sample = members[:: max(1, members.shape[0] // 50_000)]
+        axis_of, bounds = kernels.collect_bounds(
+            sample, groups.code, groups.code_as_float, groups.code_start
+        )
+        self.grid = np.zeros((room, points), np.float64)
+        self.grid_size = np.zeros(room, np.int64)
+        finite = np.isfinite(bounds)
+        for axis in range(axes):
+            mine = bounds[finite & (axis_of == axis)]
+            if mine.shape[0]:
+                quantiles = np.linspace(0, 1, points + 2)[1:-1]
+                found = np.unique(np.quantile(mine, quantiles))
+                self.grid[axis, : found.shape[0]] = found
+                self.grid_size[axis] = found.shape[0]
+        self.axes = axes
+        self.rows = np.zeros((0, room, points + 2, kernels.SLAB_WORDS), np.uint64)
+
+    def cover_axes(self, axes: int) -> None:
+        """Make room for axes up to `axes`; a new axis has one cell until the next rebuild."""
+        if self.grid.shape[0] < axes:
+            room = axes + axes // 2 + 4
+            grid = np.zeros((room, self.grid.shape[1]), np.float64)
+            grid[: self.grid.shape[0]] = self.grid
+            self.grid = grid
+            self.grid_size = grown(self.grid_size, room, 0)
+            shape = (self.rows.shape[0], room, *self.rows.shape[2:])
+            rows = np.zeros(shape, np.uint64)
+            rows[:, : self.rows.shape[1]] = self.rows
+            self.rows = rows
+        self.axes = max(self.axes, axes)
+
+    def insert(self, members: Array, groups: Groups, with_tokens: bool) -> None:
+        """Put the groups `members` into the next free places."""
+        self._reserve(self.count + members.shape[0])
+        kernels.insert_slabs(
+            members, self.count, groups.code, groups.code_as_float, groups.code_start, self.rows,
+            self.idle, self.grid, self.grid_size, self.members,
+        )  # fmt: skip
+        self.count += members.shape[0]
+        self.with_tokens = self.with_tokens or with_tokens
+
+    def memory(self) -> int:
+        return sum(int(getattr(self, name).nbytes) for name in ARRAYS)
+
+    def _reserve(self, count: int) -> None:
+        slabs = (count + kernels.SLAB - 1) // kernels.SLAB
+        if slabs > self.rows.shape[0] or not self.rows.flags.writeable:
+            room = max(slabs, self.rows.shape[0] + self.rows.shape[0] // 8)
+            rows = np.zeros((room, *self.rows.shape[1:]), np.uint64)
+            rows[: self.rows.shape[0]] = self.rows
+            idle = np.full((room, kernels.SLAB_WORDS), kernels.ALL_BITS, np.uint64)
+            idle[: self.idle.shape[0]] = self.idle
+            self.rows, self.idle = rows, idle
+            self.members = grown(self.members, room * kernels.SLAB)

@@ -1,0 +1,414 @@
+"""Tokens: small integers that a notification's value hits, one per distinct simple constraint.
+
+A token stands for one constraint on one attribute ("category #>/@> {Technology}"), and a value hits
+it exactly when the constraint accepts the value. What a value hits depends on the attribute and the
+value alone, so it is worked out once per distinct value and remembered; this is where the ontology
+is asked, and why a semantic operator costs a match what `=` costs.
+
+Tables kept, per attribute, in a `ValueIndex`:
+
+* dictionaries from operand to token for the operators whose accepted operands can be listed from the
+  value (`=`: the value; `@>`: its ancestors; `@=`: its types; prefix: its prefixes; …);
+* sorted lists for the orders, cut at the value;
+* another `ValueIndex` for the elements of bags, whose tokens mean "some element is accepted";
+* for sub-bags, postings from element to the bags that hold one: an intersection per value;
+* whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
+
+All but two are exact. A composite sub-bag's token says only that each element has some partner, and
+a composite super-bag of several elements compiles to one token per element; both leave the question
+of *distinct* partners to a check (see `codes.py`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from kbn.filters import Bag, Constraint, Relation
+from kbn.filters.bags import settled_bag
+from kbn.filters.operators import ORDER_OPERATORS, Operator, split_bag
+from kbn.filters.semantics import compare
+from kbn.filters.values import Family, family, key
+from kbn.filters.vocabulary import settled
+from kbn.ontology import Ontology, Term
+from kbn.ontology.vocabulary import NOTHING, THING
+
+MEMO_MAX = 200_000
+
+TERM_FAMILIES = (Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL)
+
+# owl:Thing stands above every known class without being listed among its ancestors.
+_UNLISTED_TERMS = (THING, NOTHING)
+
+
+class ValueIndex:
+    """Which registered (operator, operand) pairs accept a value; answers are remembered."""
+
+    def __init__(self, ontology: Ontology) -> None:
+        self._ontology = ontology
+        self._present: list[int] = []
+        self._families: dict[Family, int] = {}
+        self._equal: dict[Any, int] = {}
+        self._terms: dict[tuple[Operator, str], dict[Any, int]] = {}
+        self._affixes: dict[Operator, dict[str, int]] = {}
+        self._lengths: dict[Operator, list[int]] = {}
+        self._orders: dict[tuple[Operator, Family], list[tuple[Any, int]]] = {}
+        self._elements: ValueIndex | None = None
+        self._sub_bags: dict[Any, SubBagIndex] = {}
+        self._unlisted: list[tuple[Any, Any, int]] = []
+        self._registered: list[tuple[Any, Any, int]] = []
+        self._memo: dict[Any, tuple[int, ...]] = {}
+
+    # --- registering ---------------------------------------------------------------------------
+
+    def register_family(self, kind: Family, token: int) -> None:
+        self._families[kind] = token
+        self._memo.clear()
+
+    def register(self, operator: Any, operand: Any, token: int) -> None:
+        """From now on `token` is hit by the values that `operator operand` accepts."""
+        self._memo.clear()
+        self._registered.append((operator, operand, token))
+        bag = split_bag(operator)
+        if operator is Operator.EXISTS:
+            self._present.append(token)
+        elif operator is Operator.EQ or operator is Operator.EQUAL_BAG:
+            self._register_equal(operator, operand, token)
+        elif operator in _TERM_OPERATORS:
+            self._register_term(operator, operand, token)
+        elif operator in _AFFIXES:
+            self._register_affix(operator, operand, token)
+        elif operator in ORDER_OPERATORS:
+            ordered = (operator, family(operand))
+            insort(self._orders.setdefault(ordered, []), (operand, token))
+        elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
+            self._register_element(bag[1], operand.items[0], token)
+        elif bag is not None and bag[0] is Operator.SUB_BAG:
+            if bag[1] not in self._sub_bags:
+                self._sub_bags[bag[1]] = SubBagIndex(bag[1], self._ontology)
+            self._sub_bags[bag[1]].register(operand, token)
+        else:
+            self._unlisted.append((operator, operand, token))
+
+    def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
+        # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
+        bare = type(operand) is Term or (type(operand) is Bag and operand.bare)
+        if bare or key(operand) in self._equal:
+            self._unlisted.append((operator, operand, token))
+        else:
+            self._equal[key(operand)] = token
+
+    def _register_term(self, operator: Operator, operand: Any, token: int) -> None:
+        if isinstance(operand, Relation):
+            pair = (operand.property.iri, operand.individual.iri)
+            self._terms.setdefault((operator, "individual"), {})[pair] = token
+        elif operand.iri in _UNLISTED_TERMS:
+            self._unlisted.append((operator, operand, token))
+        else:
+            self._terms.setdefault((operator, operand.kind), {})[operand.iri] = token
+
+    def _register_affix(self, operator: Operator, operand: str, token: int) -> None:
+        self._affixes.setdefault(operator, {})[operand] = token
+        lengths = self._lengths.setdefault(operator, [])
+        if len(operand) not in lengths:
+            insort(lengths, len(operand))
+
+    def _register_element(self, element: Any, operand: Any, token: int) -> None:
+        if self._elements is None:
+            self._elements = ValueIndex(self._ontology)
+        self._elements.register(element, operand, token)
+
+    # --- asking --------------------------------------------------------------------------------
+
+    def hits(self, value: Any) -> tuple[int, ...]:
+        """The tokens `value` hits (a token may stand there twice)."""
+        if value.__class__ is Bag:
+            return tuple(self._hits_of_bag(value))
+        known = (bool, value) if value.__class__ is bool else value
+        found = self._memo.get(known)
+        if found is None:
+            found = tuple(self._hits_of_scalar(value))
+            if len(self._memo) >= MEMO_MAX:
+                self._memo.clear()
+            self._memo[known] = found
+        return found
+
+    def element_hits(self, value: Any) -> tuple[int, ...]:
+        """The tokens hit by a bag because `value` is in it."""
+        return () if self._elements is None else self._elements.hits(value)
+
+    @property
+    def has_only_elements(self) -> bool:
+        """Whether a bag's hits are the union of its elements' and of what every bag hits."""
+        bags_equal = any(isinstance(key, Bag) for key in self._equal)
+        return not (bags_equal or self._sub_bags or self._unlisted)
+
+    def every_bag_hits(self) -> list[int]:
+        """The tokens that any bag at all hits."""
+        found = list(self._present)
+        if Family.BAG in self._families:
+            found.append(self._families[Family.BAG])
+        return found
+
+    def _hits_of_bag(self, bag: Bag) -> list[int]:
+        if bag.bare:
+            bag = settled_bag(bag, self._ontology)
+            if bag.bare:
+                return self._ask_all(bag)
+        found = self.every_bag_hits()
+        if self._elements is not None:
+            of_element = self._elements.hits
+            for element in bag:
+                found += of_element(element)
+        if self._equal:
+            token = self._equal.get(bag)
+            if token is not None:
+                found.append(token)
+        for sub_bags in self._sub_bags.values():
+            found += sub_bags.candidates(bag)
+        if self._unlisted:
+            found += self._ask_unlisted(bag)
+        return found
+
+    def _hits_of_scalar(self, value: Any) -> list[int]:
+        if isinstance(value, Term):
+            value = settled(value, self._ontology)
+            if type(value) is Term or value.iri in _UNLISTED_TERMS:
+                return self._ask_all(value)
+        kind = family(value)
+        found = list(self._present)
+        if kind in self._families:
+            found.append(self._families[kind])
+        token = self._equal.get(key(value))
+        if token is not None:
+            found.append(token)
+        if kind in TERM_FAMILIES:
+            found += self._hits_of_term(value)
+        elif kind is Family.STRING:
+            found += self._hits_of_string(value)
+        for (operator, ordered), bounds in self._orders.items():
+            if ordered is kind:
+                found += _satisfied_bounds(operator, bounds, value)
+        if self._unlisted:
+            found += self._ask_unlisted(value)
+        return found
+
+    def _ask_unlisted(self, value: Any) -> list[int]:
+        ontology = self._ontology
+        return [t for op, operand, t in self._unlisted if compare(op, value, operand, ontology)]
+
+    def _ask_all(self, value: Any) -> list[int]:
+        """For the odd value whose hits cannot be listed: every pair, one by one."""
+        ontology = self._ontology
+        found = [t for op, v, t in self._registered if compare(op, value, v, ontology)]
+        if family(value) in self._families:
+            found.append(self._families[family(value)])
+        return found
+
+    def _hits_of_term(self, value: Term) -> list[int]:
+        found: list[int] = []
+        for (operator, kind), operands in self._terms.items():
+            # A term of no stated kind is taken as the kind of the value it meets.
+            if kind == "term" or kind == _OPERAND_KIND.get(operator, value.kind):
+                accepted = _accepted_operands(operator, value, self._ontology)
+                found += _common(operands, accepted)
+        return found
+
+    def _hits_of_string(self, value: str) -> list[int]:
+        found: list[int] = []
+        for operator, patterns in self._affixes.items():
+            candidates = _AFFIXES[operator](value, self._lengths[operator], len(patterns))
+            if candidates is None:
+                found += [t for v, t in patterns.items() if v in value]
+            else:
+                found += _common(patterns, candidates)
+        return found
+
+
+class SubBagIndex:
+    """Bags a bag may be a sub-bag of, under one element operator: an intersection of postings."""
+
+    def __init__(self, element: Any, ontology: Ontology) -> None:
+        self._element = element
+        self._elements = ValueIndex(ontology)
+        self._ids: dict[Any, int] = {}
+        self._holders: list[set[int]] = []
+        self._sizes: dict[int, int] = {}
+        self._bags: dict[int, Bag] = {}
+        self._ontology = ontology
+
+    def register(self, bag: Bag, token: int) -> None:
+        self._sizes[token] = len(bag)
+        self._bags[token] = bag
+        for operand in bag:
+            name = key(operand)
+            if name not in self._ids:
+                self._ids[name] = len(self._holders)
+                self._holders.append(set())
+                self._elements.register(self._element, operand, self._ids[name])
+            self._holders[self._ids[name]].add(token)
+
+    def candidates(self, bag: Bag) -> Iterable[int]:
+        """The registered bags large enough to hold `bag` and with some partner for each element.
+
+        Under `=` these are just its super-bags: elements that repeat are counted.
+        """
+        left: set[int] | None = None
+        distinct = {key(element): element for element in bag}
+        for element in distinct.values():
+            holding: set[int] = set()
+            for identity in self._elements.hits(element):
+                holding |= self._holders[identity]
+            left = holding if left is None else left & holding
+            if not left:
+                return ()
+        size = len(bag)
+        tokens = self._sizes if left is None else left
+        found = [token for token in tokens if self._sizes[token] >= size]
+        if self._element is Operator.EQ and len(distinct) < size:
+            ontology = self._ontology
+            return [
+                t for t in found if compare(Operator.SUB_BAG, bag, self._bags[t], ontology)
+            ]
+        return found
+
+
+def _common(operands: dict[Any, int], accepted: Any) -> list[int]:
+    """The tokens of the operands that are accepted, walking the smaller of the two."""
+    if len(operands) < len(accepted):
+        return [token for operand, token in operands.items() if operand in accepted]
+    return [operands[operand] for operand in accepted if operand in operands]
+
+
+# The kind of operand an operator takes when it is not the kind of the value.
+_OPERAND_KIND = {Operator.ISA: "class"}
+
+_TERM_OPERATORS = (
+    Operator.EQUIV,
+    Operator.MORE_SPECIFIC,
+    Operator.LESS_SPECIFIC,
+    Operator.ISA,
+    Operator.ONT_PROP,
+)
+
+
+def _accepted_operands(operator: Operator, value: Term, ontology: Ontology) -> Any:
+    """The IRIs (or property-individual pairs) v for which `value operator v` holds."""
+    kind, iri = value.kind, value.iri
+    if operator is Operator.EQUIV:
+        return _EQUIVALENTS[kind](ontology, iri)
+    if operator is Operator.ISA:
+        return ontology.types(iri) if kind == "individual" else frozenset()
+    if operator is Operator.ONT_PROP:
+        return ontology.relations(iri) if kind == "individual" else frozenset()
+    below = operator is Operator.MORE_SPECIFIC
+    if kind == "class":
+        return ontology.ancestors(iri) if below else ontology.descendants(iri)
+    if kind == "property":
+        return ontology.property_ancestors(iri) if below else ontology.property_descendants(iri)
+    return frozenset()
+
+
+_EQUIVALENTS: dict[str, Any] = {
+    "class": lambda ontology, iri: ontology.equivalents(iri),
+    "property": lambda ontology, iri: ontology.equivalent_properties(iri),
+    "individual": lambda ontology, iri: ontology.same_as(iri),
+}
+
+
+def _prefixes(value: str, lengths: list[int], patterns: int) -> set[str] | None:
+    return {value[:n] for n in lengths if n <= len(value)}
+
+
+def _suffixes(value: str, lengths: list[int], patterns: int) -> set[str] | None:
+    return {value[len(value) - n :] for n in lengths if n <= len(value)}
+
+
+def _substrings(value: str, lengths: list[int], patterns: int) -> set[str] | None:
+    """Every substring of a registered length; None when asking each pattern is less work."""
+    if patterns <= len(value) * len(lengths):
+        return None
+    return {value[i : i + n] for n in lengths for i in range(len(value) - n + 1)}
+
+
+_AFFIXES: dict[Any, Any] = {
+    Operator.PREFIX: _prefixes,
+    Operator.SUFFIX: _suffixes,
+    Operator.CONTAINS: _substrings,
+}
+
+
+def _satisfied_bounds(operator: Operator, bounds: list[tuple[Any, int]], value: Any) -> list[int]:
+    """The tokens of the sorted `bounds` b for which `value operator b` holds."""
+    if operator is Operator.LT:
+        chosen = bounds[bisect_right(bounds, value, key=_bound) :]
+    elif operator is Operator.LE:
+        chosen = bounds[bisect_left(bounds, value, key=_bound) :]
+    elif operator is Operator.GT:
+        chosen = bounds[: bisect_left(bounds, value, key=_bound)]
+    else:
+        chosen = bounds[: bisect_right(bounds, value, key=_bound)]
+    return [token for _, token in chosen]
+
+
+def _bound(pair: tuple[Any, int]) -> Any:
+    return pair[0]
+
+
+class TokenTable:
+    """Every token, the constraint it stands for, and the index of each attribute."""
+
+    def __init__(self, ontology: Ontology) -> None:
+        self.ontology = ontology
+        self.constraints: list[Constraint | None] = []
+        self.families: dict[int, tuple[str, Family]] = {}
+        self.attributes: dict[str, ValueIndex] = {}
+        self.peers: list[tuple[str, Any]] = []
+        self._tokens: dict[Constraint, int] = {}
+        self._family_tokens: dict[tuple[str, Family], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+    def token(self, attribute: str, operator: Any, operand: Any) -> int:
+        """The token of a simple constraint, made when it is new."""
+        constraint = Constraint(attribute, operator, operand)
+        token = self._tokens.get(constraint)
+        if token is None:
+            token = self._tokens[constraint] = len(self.constraints)
+            self.constraints.append(constraint)
+            self.peers.append((attribute, operator))
+            self.index(attribute).register(operator, operand, token)
+        return token
+
+    def family_token(self, attribute: str, kind: Family) -> int:
+        """The token hit by every value of one family, whatever it is."""
+        token = self._family_tokens.get((attribute, kind))
+        if token is None:
+            token = self._family_tokens[attribute, kind] = len(self.constraints)
+            self.constraints.append(None)
+            self.peers.append((attribute, kind))
+            self.families[token] = (attribute, kind)
+            self.index(attribute).register_family(kind, token)
+        return token
+
+    def selectivity(self) -> list[float]:
+        """Per token, a guess at the share of notifications that hit it.
+
+        Values are taken as spread evenly over the operands asked for with the same operator on the
+        same attribute; presence and family select nothing.
+        """
+        counts = Counter(self.peers)
+        return [
+            1.0 if constraint is None or constraint.operator is Operator.EXISTS else 1 / counts[peer]
+            for constraint, peer in zip(self.constraints, self.peers, strict=True)
+        ]
+
+    def index(self, attribute: str) -> ValueIndex:
+        index = self.attributes.get(attribute)
+        if index is None:
+            index = self.attributes[attribute] = ValueIndex(self.ontology)
+        return index
+

@@ -1,0 +1,54 @@
+"""What an ontology says about its named terms: the plain, unclosed form every level starts from.
+
+`gathering.py` fills it from triples, a reasoning level adds to it, `compiling.py` closes it. All
+is sets of IRIs, pairs and triples of IRIs; a blank node (a string that starts with `_:`) can stand
+for an individual in statements, and for a class expression in `expressions` only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kbn.ontology.expressions import Expressions
+
+Pair = tuple[str, str]
+Fact = tuple[str, str, str]
+
+
+@dataclass
+class Axioms:
+    """Sets of IRIs, pairs and triples; `gathering.py` says what counts as a term."""
+
+    classes: set[str] = field(default_factory=set)
+    properties: set[str] = field(default_factory=set)
+    individuals: set[str] = field(default_factory=set)
+    subclasses: set[Pair] = field(default_factory=set)
+    """(narrower, wider) as written; an equivalence is two pairs."""
+    unfolded: set[Pair] = field(default_factory=set)
+    """(narrower, wider) read out of intersections and unions."""
+    subproperties: set[Pair] = field(default_factory=set)
+    inverses: set[Pair] = field(default_factory=set)
+    symmetric: set[str] = field(default_factory=set)
+    transitive: set[str] = field(default_factory=set)
+    chains: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    domains: set[Pair] = field(default_factory=set)
+    ranges: set[Pair] = field(default_factory=set)
+    same: set[Pair] = field(default_factory=set)
+    different: set[tuple[str, ...]] = field(default_factory=set)
+    """Groups whose members are pairwise different."""
+    types: set[Pair] = field(default_factory=set)
+    members: set[Pair] = field(default_factory=set)
+    """(individual, class) read out of enumerations."""
+    facts: set[Fact] = field(default_factory=set)
+    """(subject, property, object)."""
+    disjoint: set[tuple[str, ...]] = field(default_factory=set)
+    """Groups whose members are pairwise disjoint."""
+    unsatisfiable: set[str] = field(default_factory=set)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    beyond: Counter[str] = field(default_factory=Counter)
+    """How often each construct appears that reaches past named terms."""
+    expressions: Expressions = field(default_factory=Expressions)
+    """The class expressions, for the levels that can use them."""
+    is_skos: bool = False
+    notes: list[str] = field(default_factory=list)

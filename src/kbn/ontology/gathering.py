@@ -1,0 +1,495 @@
+"""Gathering axioms from triples: one pass over all, a second over what had to wait.
+
+The first pass places what needs no knowledge of other triples and files blank nodes under their
+id; the second reads class expressions, groups and lists, and decides which statements are about
+individuals, for which all declarations must have been seen.
+
+Which IRIs count as terms:
+
+- a class is what is declared one, or stands where only a class can (either side of `subClassOf`,
+  the object of `rdf:type`, a domain, an object property's range, ...);
+- a property is what is declared one, stands where only a property can, or is the predicate of a
+  statement about individuals; annotation properties are properties nobody can reason with;
+- an individual is what is declared one, has a class as type, or takes part in a statement with
+  such a property. The subject of a statement that is only known as a class or property is not
+  turned into an individual by it: schema.org and the OBO ontologies describe their classes that way.
+
+One IRI may be several of these (punning). `owl:Thing` and `owl:Nothing` are left out here; the
+compiled ontology knows where they stand. Blank nodes take part in statements but never appear in
+answers. Class expressions are read for what they say about named classes cheaply and soundly (the
+named members of an intersection lie above it, those of a union below it); the rest is counted in
+`Axioms.beyond`, so that a level can say what it ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbn.ontology import vocabulary as v
+from kbn.ontology.axioms import Axioms, Fact, Pair
+from kbn.ontology.expressions import Nodes, read_expressions, read_list
+from kbn.ontology.triples import Literal, Object, Triple
+
+_DECLARES_CLASS = {v.CLASS, v.RDFS + "Class"}
+_DECLARES_PROPERTY = {
+    v.OBJECT_PROPERTY,
+    v.DATATYPE_PROPERTY,
+    v.ANNOTATION_PROPERTY,
+    v.RDF + "Property",
+    v.OWL + "DeprecatedProperty",
+    v.SYMMETRIC_PROPERTY,
+    v.TRANSITIVE_PROPERTY,
+    v.FUNCTIONAL_PROPERTY,
+    v.INVERSE_FUNCTIONAL_PROPERTY,
+    v.OWL + "AsymmetricProperty",
+    v.OWL + "IrreflexiveProperty",
+    v.OWL + "ReflexiveProperty",
+}
+_CHARACTERISTICS_BEYOND = {
+    v.FUNCTIONAL_PROPERTY: "functional properties",
+    v.INVERSE_FUNCTIONAL_PROPERTY: "inverse functional properties",
+    v.OWL + "AsymmetricProperty": "asymmetric properties",
+    v.OWL + "IrreflexiveProperty": "irreflexive properties",
+    v.OWL + "ReflexiveProperty": "reflexive properties",
+}
+_STRUCTURE = {
+    v.FIRST,
+    v.REST,
+    v.INTERSECTION_OF,
+    v.UNION_OF,
+    v.COMPLEMENT_OF,
+    v.ONE_OF,
+    v.MEMBERS,
+    v.DISTINCT_MEMBERS,
+    v.ON_PROPERTY,
+    v.DISJOINT_UNION_OF,
+    v.PROPERTY_CHAIN,
+    v.OWL + "onClass",
+}
+_BEYOND = {
+    v.SOME_VALUES_FROM: "someValuesFrom",
+    v.OWL + "allValuesFrom": "allValuesFrom",
+    v.OWL + "hasValue": "hasValue",
+    v.OWL + "hasSelf": "hasSelf",
+    v.OWL + "hasKey": "hasKey",
+    v.COMPLEMENT_OF: "complementOf",
+    v.UNION_OF: "unionOf",
+    v.ONE_OF: "oneOf",
+    v.OWL + "propertyDisjointWith": "disjoint properties",
+    v.OWL + "assertionProperty": "negative assertions",
+    **dict.fromkeys(v.CARDINALITIES, "cardinality"),
+}
+# Annotation vocabularies that are seldom declared where they are used.
+_ANNOTATION_NAMESPACES = (
+    "http://purl.org/dc/",
+    v.OBO_IN_OWL,
+    "http://www.w3.org/2003/06/sw-vocab-status/",
+    "http://purl.org/vocab/vann/",
+    "http://creativecommons.org/ns#",
+)
+
+
+def gather(triples: Iterable[Triple], *, skos: bool | None) -> Axioms:
+    """The axioms of `triples`; `skos` says whether SKOS concepts are classes (None: detect)."""
+    gathering = _Gathering()
+    for subject, predicate, node in triples:
+        gathering.take(subject, predicate, node)
+    return gathering.finish(skos)
+
+
+class _Gathering:
+    """The state of one `gather`: axioms so far, blank nodes by id, statements left for later."""
+
+    def __init__(self) -> None:
+        self.axioms = Axioms()
+        self.nodes: Nodes = {}
+        self.blank_types: dict[str, str] = {}
+        self.later: list[Fact] = []
+        self.equivalent: list[Pair] = []
+        self.above: list[Pair] = []
+        self.annotations: set[str] = set()
+        self.datatypes: set[str] = set()
+        self.data_properties: set[str] = set()
+        self.functional: set[str] = set()
+        self.inverse_functional: set[str] = set()
+        self.headers: set[str] = set()
+        self.concepts: set[str] = set()
+        self.broader: list[Pair] = []
+        self.label_ranks: dict[str, list[tuple[int, str]]] = {}
+        self.handlers = {
+            v.TYPE: self._type,
+            v.SUB_CLASS_OF: self._subclass,
+            v.EQUIVALENT_CLASS: self._equivalent,
+            v.DISJOINT_WITH: self._disjoint,
+            v.SUB_PROPERTY_OF: self._subproperty,
+            v.EQUIVALENT_PROPERTY: self._equivalent_property,
+            v.INVERSE_OF: self._inverse,
+            v.DOMAIN: self._domain,
+            v.RANGE: self._range,
+            v.SAME_AS: self._same,
+            v.DIFFERENT_FROM: self._different,
+            v.BROADER: self._broader,
+            v.BROADER_TRANSITIVE: self._broader,
+            v.NARROWER: self._narrower,
+            v.NARROWER_TRANSITIVE: self._narrower,
+        }
+        self.label_rank = {iri: rank for rank, iri in enumerate(v.LABEL_PROPERTIES)}
+
+    def take(self, subject: str, predicate: str, node: Object) -> None:
+        """Place one triple, or keep it for `finish`."""
+        if isinstance(node, Literal):
+            rank = self.label_rank.get(predicate)
+            if rank is not None:
+                self._label(subject, rank, node)
+            elif predicate in _BEYOND:
+                self.axioms.beyond[_BEYOND[predicate]] += 1
+                # A cardinality's number is kept as text; other literals say nothing of terms.
+                if predicate in v.CARDINALITIES:
+                    structure = self.nodes.setdefault(subject, {})
+                    structure.setdefault(predicate, []).append(node.value)
+            return
+        handler = self.handlers.get(predicate)
+        if handler is not None:
+            handler(subject, node)
+        elif predicate in _STRUCTURE or predicate in _BEYOND:
+            self.nodes.setdefault(subject, {}).setdefault(predicate, []).append(node)
+            if predicate in _BEYOND:
+                self.axioms.beyond[_BEYOND[predicate]] += 1
+        elif not v.is_built_in(predicate):
+            self.later.append((subject, predicate, node))
+
+    # Declarations and axioms between named terms.
+
+    def _label(self, subject: str, rank: int, literal: Literal) -> None:
+        if not subject.startswith("_:"):
+            # Texts in English or in no language come first, so that label() is predictable.
+            foreign = literal.language != "" and not literal.language.startswith("en")
+            self.label_ranks.setdefault(subject, []).append((2 * rank + foreign, literal.value))
+
+    def _type(self, subject: str, node: str) -> None:
+        axioms = self.axioms
+        blank = subject.startswith("_:")
+        if node in _DECLARES_CLASS:
+            if not blank and not v.is_built_in(subject):
+                axioms.classes.add(subject)
+        elif node in _DECLARES_PROPERTY:
+            self._declare_property(subject, node)
+        elif node == v.NAMED_INDIVIDUAL:
+            axioms.individuals.add(subject)
+        elif node == v.ONTOLOGY:
+            self.headers.add(subject)
+        elif node in (v.RDFS + "Datatype", v.OWL + "DataRange"):
+            self.datatypes.add(subject)
+        elif node in (v.ALL_DISJOINT_CLASSES, v.ALL_DIFFERENT):
+            self.blank_types[subject] = node
+        elif node == v.OWL + "AllDisjointProperties":
+            axioms.beyond["disjoint properties"] += 1
+        elif node == v.CONCEPT:
+            self.concepts.add(subject)
+        elif node == v.THING:
+            axioms.individuals.add(subject)
+        elif node == v.NOTHING:
+            axioms.individuals.add(subject)
+            axioms.types.add((subject, v.NOTHING))
+        elif not v.is_built_in(node):
+            axioms.types.add((subject, node))
+
+    def _declare_property(self, subject: str, kind: str) -> None:
+        axioms = self.axioms
+        if subject.startswith("_:") or v.is_built_in(subject):
+            return
+        axioms.properties.add(subject)
+        if kind == v.ANNOTATION_PROPERTY:
+            self.annotations.add(subject)
+        elif kind == v.DATATYPE_PROPERTY:
+            self.data_properties.add(subject)
+        elif kind == v.SYMMETRIC_PROPERTY:
+            axioms.symmetric.add(subject)
+        elif kind == v.TRANSITIVE_PROPERTY:
+            axioms.transitive.add(subject)
+        elif kind == v.FUNCTIONAL_PROPERTY:
+            self.functional.add(subject)
+        elif kind == v.INVERSE_FUNCTIONAL_PROPERTY:
+            self.inverse_functional.add(subject)
+        if kind in _CHARACTERISTICS_BEYOND:
+            axioms.beyond[_CHARACTERISTICS_BEYOND[kind]] += 1
+
+    def _subclass(self, subject: str, node: str) -> None:
+        self.above.append((subject, node))
+
+    def _equivalent(self, subject: str, node: str) -> None:
+        self.equivalent.append((subject, node))
+
+    def _disjoint(self, subject: str, node: str) -> None:
+        self.axioms.disjoint.add((subject, node))
+
+    def _subproperty(self, subject: str, node: str) -> None:
+        self.axioms.subproperties.add((subject, node))
+
+    def _equivalent_property(self, subject: str, node: str) -> None:
+        self.axioms.subproperties.update(((subject, node), (node, subject)))
+
+    def _inverse(self, subject: str, node: str) -> None:
+        if subject.startswith("_:"):
+            self.nodes.setdefault(subject, {}).setdefault(v.INVERSE_OF, []).append(node)
+        else:
+            self.axioms.inverses.add((subject, node))
+
+    def _domain(self, subject: str, node: str) -> None:
+        self.axioms.domains.add((subject, node))
+
+    def _range(self, subject: str, node: str) -> None:
+        self.axioms.ranges.add((subject, node))
+
+    def _same(self, subject: str, node: str) -> None:
+        self.axioms.same.add((subject, node))
+
+    def _different(self, subject: str, node: str) -> None:
+        self.axioms.different.add((subject, node))
+
+    def _broader(self, subject: str, node: str) -> None:
+        self.broader.append((subject, node))
+
+    def _narrower(self, subject: str, node: str) -> None:
+        self.broader.append((node, subject))
+
+    # The second pass.
+
+    def finish(self, skos: bool | None) -> Axioms:
+        axioms = self.axioms
+        self._read_skos(skos)
+        axioms.expressions = read_expressions(
+            self.nodes, self.above, self.equivalent, axioms.types, axioms.domains, axioms.ranges
+        )
+        axioms.expressions.functional = self.functional
+        axioms.expressions.inverse_functional = self.inverse_functional
+        self._read_hierarchy()
+        self._read_property_expressions()
+        self._read_groups()
+        self._read_enumerations()
+        self._read_domains()
+        self._count_types()
+        self._read_facts()
+        self._drop_what_is_no_term()
+        for iri, ranked in self.label_ranks.items():
+            axioms.labels[iri] = list(dict.fromkeys(text for _, text in sorted(ranked)))
+        return axioms
+
+    def _read_skos(self, skos: bool | None) -> None:
+        axioms = self.axioms
+        concepts = self.concepts | {iri for pair in self.broader for iri in pair}
+        if skos is None:
+            # The SKOS vocabulary's own classes do not make a file of concepts an OWL ontology.
+            owl = {iri for iri in axioms.classes if not iri.startswith(v.SKOS)}
+            skos = bool(concepts) and not owl
+        axioms.is_skos = bool(skos and concepts)
+        if axioms.is_skos:
+            axioms.classes |= concepts
+            axioms.subclasses.update(self.broader)
+            axioms.types = {pair for pair in axioms.types if not pair[1].startswith(v.SKOS)}
+            axioms.notes.append(
+                f"SKOS: {len(concepts)} concepts read as classes, broader as subclass of"
+            )
+            return
+        axioms.types.update((concept, v.CONCEPT) for concept in self.concepts)
+        for narrower, wider in self.broader:
+            self.later.append((narrower, v.BROADER, wider))
+
+    def _read_hierarchy(self) -> None:
+        axioms = self.axioms
+        for narrower, wider in self.above:
+            self._place(narrower, wider)
+        for left, right in self.equivalent:
+            self._place(left, right)
+            self._place(right, left)
+        for node, structure in self.nodes.items():
+            if node.startswith("_:"):
+                continue
+            # OWL 1 style: the named class itself carries the intersection, union or enumeration.
+            for predicate in (v.INTERSECTION_OF, v.UNION_OF, v.DISJOINT_UNION_OF):
+                for head in structure.get(predicate, ()):
+                    members = self._named(self._list(head))
+                    pairs = (
+                        ((node, member) for member in members)
+                        if predicate == v.INTERSECTION_OF
+                        else ((member, node) for member in members)
+                    )
+                    axioms.unfolded.update(pairs)
+                    if predicate == v.DISJOINT_UNION_OF:
+                        axioms.disjoint.add(tuple(members))
+            for other in structure.get(v.COMPLEMENT_OF, ()):
+                axioms.disjoint.add((node, other))
+            if structure.keys() & {v.INTERSECTION_OF, v.UNION_OF, v.ONE_OF, v.DISJOINT_UNION_OF}:
+                axioms.classes.add(node)
+
+    def _place(self, narrower: str, wider: str) -> None:
+        """`narrower ⊑ wider` where either may be a blank class expression."""
+        if narrower == wider:
+            return
+        axioms = self.axioms
+        if narrower.startswith("_:"):
+            if wider.startswith("_:"):
+                return
+            for head in self.nodes.get(narrower, {}).get(v.UNION_OF, ()):
+                axioms.unfolded.update((one, wider) for one in self._named(self._list(head)))
+            axioms.classes.add(wider)
+        elif wider.startswith("_:"):
+            structure = self.nodes.get(wider, {})
+            for head in structure.get(v.INTERSECTION_OF, ()):
+                axioms.unfolded.update((narrower, one) for one in self._named(self._list(head)))
+            for other in structure.get(v.COMPLEMENT_OF, ()):
+                axioms.disjoint.add((narrower, other))
+            axioms.classes.add(narrower)
+        elif wider == v.NOTHING:
+            axioms.unsatisfiable.add(narrower)
+            axioms.classes.add(narrower)
+        else:
+            axioms.subclasses.add((narrower, wider))
+
+    def _read_property_expressions(self) -> None:
+        axioms = self.axioms
+        for node, structure in self.nodes.items():
+            for head in structure.get(v.PROPERTY_CHAIN, ()):
+                links = self._list(head)
+                if links and not any(link.startswith("_:") for link in links):
+                    axioms.chains.add((node, tuple(links)))
+                else:
+                    axioms.beyond["property chains over inverses"] += 1
+        for narrower, wider in list(axioms.subproperties):
+            for one, other in ((narrower, wider), (wider, narrower)):
+                for inverted in self.nodes.get(one, {}).get(v.INVERSE_OF, ()):
+                    # inverse(p) ⊑ q is read only when it is an equivalence, as an inverse pair.
+                    if (other, one) in axioms.subproperties and (one, other) in axioms.subproperties:
+                        axioms.inverses.add((other, inverted))
+                    else:
+                        axioms.beyond["subproperties of inverses"] += 1
+
+    def _read_groups(self) -> None:
+        axioms = self.axioms
+        for node, kind in self.blank_types.items():
+            structure = self.nodes.get(node, {})
+            for predicate in (v.MEMBERS, v.DISTINCT_MEMBERS):
+                for head in structure.get(predicate, ()):
+                    members = tuple(self._named(self._list(head)))
+                    group = axioms.disjoint if kind == v.ALL_DISJOINT_CLASSES else axioms.different
+                    group.add(members)
+
+    def _read_enumerations(self) -> None:
+        axioms = self.axioms
+        for node, structure in self.nodes.items():
+            for head in structure.get(v.ONE_OF, ()):
+                members = [one for one in self._list(head) if not one.startswith("_:")]
+                axioms.individuals.update(members)
+                if not node.startswith("_:"):
+                    axioms.members.update((one, node) for one in members)
+        enumerations = {
+            node: structure[v.ONE_OF]
+            for node, structure in self.nodes.items()
+            if v.ONE_OF in structure and node.startswith("_:")
+        }
+        for pair in self.equivalent:
+            for named, blank in (pair, pair[::-1]):
+                if blank in enumerations and not named.startswith("_:"):
+                    for head in enumerations[blank]:
+                        axioms.members.update((one, named) for one in self._list(head))
+
+    def _read_domains(self) -> None:
+        """Named domains and ranges, and the named members of those that are intersections."""
+        for pairs in (self.axioms.domains, self.axioms.ranges):
+            for named, node in list(pairs):
+                if node.startswith("_:"):
+                    pairs.discard((named, node))
+                    for head in self.nodes.get(node, {}).get(v.INTERSECTION_OF, ()):
+                        pairs.update((named, one) for one in self._named(self._list(head)))
+
+    def _count_types(self) -> None:
+        axioms = self.axioms
+        for individual, kind in list(axioms.types):
+            if kind.startswith("_:"):
+                axioms.types.discard((individual, kind))
+                axioms.individuals.add(individual)
+                for head in self.nodes.get(kind, {}).get(v.INTERSECTION_OF, ()):
+                    named = self._named(self._list(head))
+                    axioms.members.update((individual, one) for one in named)
+        axioms.types = {
+            (individual, kind)
+            for individual, kind in axioms.types
+            if kind not in self.datatypes and individual not in self.headers
+        }
+        typed = axioms.types | axioms.members
+        axioms.individuals.update(individual for individual, _ in typed)
+        axioms.individuals.update(one for pair in axioms.same for one in pair)
+        axioms.individuals.update(one for group in axioms.different for one in group)
+        pairs = axioms.subclasses | axioms.unfolded
+        axioms.classes.update(iri for pair in pairs for iri in pair)
+        axioms.classes.update(kind for _, kind in typed)
+        axioms.classes.update(iri for group in axioms.disjoint for iri in group)
+        axioms.classes.update(iri for _, iri in axioms.domains)
+        axioms.classes.update(
+            iri for name, iri in axioms.ranges if name not in self.data_properties
+        )
+        axioms.properties.update(name for pair in axioms.subproperties for name in pair)
+        axioms.properties.update(name for pair in axioms.inverses for name in pair)
+        axioms.properties.update(name for name, _ in axioms.domains | axioms.ranges)
+        for name, links in axioms.chains:
+            axioms.properties.update((name, *links))
+
+    def _read_facts(self) -> None:
+        axioms = self.axioms
+        vocabulary = axioms.classes | axioms.properties | self.headers | self.datatypes
+        only_vocabulary = vocabulary - axioms.individuals
+        structural = self.nodes.keys() - axioms.individuals
+        for subject, predicate, node in self.later:
+            if subject in only_vocabulary or subject in structural:
+                continue
+            if predicate in self.annotations or predicate in self.data_properties:
+                continue
+            if predicate not in axioms.properties and (
+                predicate.startswith(_ANNOTATION_NAMESPACES) or node in only_vocabulary
+            ):
+                continue
+            if predicate.startswith(v.SKOS) and axioms.is_skos:
+                continue
+            axioms.properties.add(predicate)
+            axioms.facts.add((subject, predicate, node))
+            axioms.individuals.add(subject)
+            # Even where the object is a class: as a real property's object it is a pun.
+            axioms.individuals.add(node)
+
+    def _drop_what_is_no_term(self) -> None:
+        """Leave blank nodes, datatypes and the languages' own terms out of the three kinds."""
+        axioms = self.axioms
+        axioms.classes = {iri for iri in axioms.classes if _is_term(iri)} - self.datatypes
+        axioms.properties = {iri for iri in axioms.properties if _is_term(iri)}
+        axioms.individuals = {iri for iri in axioms.individuals if not v.is_built_in(iri)}
+        classes, properties = axioms.classes, axioms.properties
+        axioms.subclasses = _within(axioms.subclasses, classes, classes)
+        axioms.unfolded = _within(axioms.unfolded, classes, classes)
+        axioms.subproperties = _within(axioms.subproperties, properties, properties)
+        axioms.inverses = _within(axioms.inverses, properties, properties)
+        axioms.domains = _within(axioms.domains, properties, classes)
+        axioms.ranges = _within(axioms.ranges, properties, classes)
+        allowed = classes | {v.NOTHING}
+        axioms.types = _within(axioms.types, axioms.individuals, allowed)
+        axioms.members = _within(axioms.members, axioms.individuals, classes)
+        axioms.chains = {
+            (name, links)
+            for name, links in axioms.chains
+            if name in properties and all(link in properties for link in links)
+        }
+        groups = (tuple(dict.fromkeys(i for i in g if i in classes)) for g in axioms.disjoint)
+        axioms.disjoint = {group for group in groups if len(group) > 1}
+
+    def _named(self, nodes: Iterable[str]) -> list[str]:
+        return [node for node in nodes if _is_term(node)]
+
+    def _list(self, head: str) -> list[str]:
+        return read_list(self.nodes, head)
+
+
+def _is_term(iri: str) -> bool:
+    return not iri.startswith("_:") and not v.is_built_in(iri)
+
+
+def _within(pairs: set[Pair], first: set[str], second: set[str]) -> set[Pair]:
+    return {(one, other) for one, other in pairs if one in first and other in second}

@@ -1,0 +1,153 @@
+"""The compiled tables of an ontology: everything `Ontology` answers from, as arrays and strings.
+
+`Tables` is plain data with no behaviour, so that the compiler writes it, the cache stores it, a
+pickle carries it and `Ontology` reads it, each without knowing the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kbn.ontology.hierarchy import Hierarchy, Ids, Rows
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is not an array: names, settings and what a reader should know about the result."""
+
+    reasoning: str
+    digest: str
+    sources: tuple[str, ...] = ()
+    prefixes: tuple[tuple[str, str], ...] = ()
+    unsupported: tuple[str, ...] = ()
+    unsatisfiable: tuple[str, ...] = ()
+    is_skos: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Names are sorted, an id is a place among its kind's names, a component is of `Hierarchy`."""
+
+    facts: Facts
+    classes: tuple[str, ...]
+    properties: tuple[str, ...]
+    individuals: tuple[str, ...]
+    class_tree: Hierarchy
+    property_tree: Hierarchy
+    same: Hierarchy
+    types: Rows
+    """Individual component -> every class component it is in, ascending."""
+    direct_types: Rows
+    """The same without those that lie above another."""
+    instances: Rows
+    """Class component -> every individual component in it, ascending."""
+    relation_starts: npt.NDArray[np.int64]
+    """Individual component -> its part of the two arrays below, sorted by both."""
+    relation_properties: Ids
+    relation_objects: Ids
+    disjoint_groups: Rows
+    """Class component -> the groups of pairwise disjoint components it was declared in."""
+    labels: Labels
+
+    def arrays(self) -> Arrays:
+        """Every array by name; with `Tables.from_arrays` the two ends of cache and pickle."""
+        found: Arrays = {}
+        for name in _HIERARCHIES:
+            tree: Hierarchy = getattr(self, name)
+            found.update({f"{name}.{key}": array for key, array in tree.arrays().items()})
+        for name in _ROWS:
+            rows: Rows = getattr(self, name)
+            found[f"{name}.starts"], found[f"{name}.items"] = rows.starts, rows.items
+        for name in _PLAIN:
+            found[name] = getattr(self, name)
+        for name in _NAMES:
+            found[name] = packed(getattr(self, name))
+        found["labels.terms"] = self.labels.terms
+        found["labels.texts"] = self.labels.texts
+        return found
+
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Arrays) -> Tables:
+        """The tables whose `arrays()` these are; a KeyError or ValueError when they are not."""
+        trees = {name: Hierarchy.from_arrays(_below(name, arrays)) for name in _HIERARCHIES}
+        rows = {
+            name: Rows(
+                arrays[f"{name}.starts"].astype(np.int64, copy=False),
+                arrays[f"{name}.items"].astype(np.int32, copy=False),
+            )
+            for name in _ROWS
+        }
+        return cls(
+            facts=facts,
+            **{name: unpacked(arrays[name]) for name in _NAMES},
+            **trees,
+            **rows,
+            relation_starts=arrays["relation_starts"].astype(np.int64, copy=False),
+            relation_properties=arrays["relation_properties"].astype(np.int32, copy=False),
+            relation_objects=arrays["relation_objects"].astype(np.int32, copy=False),
+            labels=Labels(arrays["labels.terms"], arrays["labels.texts"]),
+        )
+
+
+class Labels:
+    """Labels and synonyms by IRI, kept packed until somebody asks for one.
+
+    Two packed lists of strings of equal length: `terms` has each labelled IRI, `texts` its labels
+    joined by newlines, the preferred one first.
+    """
+
+    __slots__ = ("_by_iri", "terms", "texts")
+
+    def __init__(self, terms: npt.NDArray[np.generic], texts: npt.NDArray[np.generic]) -> None:
+        self.terms = terms
+        self.texts = texts
+        self._by_iri: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, labels: dict[str, list[str]]) -> Labels:
+        """Pack `labels`; a label's own line breaks become spaces."""
+        terms = sorted(labels)
+        lines = ("\n".join(" ".join(text.split()) for text in labels[term]) for term in terms)
+        return cls(packed(terms), packed(lines))
+
+    def get(self, iri: str) -> tuple[str, ...]:
+        """The labels of `iri`, the preferred one first; empty when it has none."""
+        text = self.by_iri.get(iri)
+        return tuple(text.split("\n")) if text else ()
+
+    @property
+    def by_iri(self) -> dict[str, str]:
+        """IRI -> its labels, one a line."""
+        if self._by_iri is None:
+            self._by_iri = dict(zip(unpacked(self.terms), unpacked(self.texts), strict=True))
+        return self._by_iri
+
+
+_HIERARCHIES = ("class_tree", "property_tree", "same")
+_ROWS = ("types", "direct_types", "instances", "disjoint_groups")
+_PLAIN = ("relation_starts", "relation_properties", "relation_objects")
+_NAMES = ("classes", "properties", "individuals")
+_SEPARATOR = "\x00"
+
+
+def packed(strings: object) -> npt.NDArray[np.uint8]:
+    """Strings as one array of bytes, each ended by NUL (which no IRI and no label holds)."""
+    assert not isinstance(strings, str)
+    text = "".join(one.replace(_SEPARATOR, " ") + _SEPARATOR for one in strings)  # type: ignore[attr-defined]
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def unpacked(array: npt.NDArray[np.generic]) -> tuple[str, ...]:
+    """The strings that were `packed`."""
+    text = array.tobytes().decode("utf-8", "surrogatepass")
+    return tuple(text.split(_SEPARATOR)[:-1])
+
+
+def _below(name: str, arrays: Arrays) -> Arrays:
+    start = name + "."
+    return {key[len(start) :]: array for key, array in arrays.items() if key.startswith(start)}
