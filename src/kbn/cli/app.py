@@ -60,6 +60,6 @@ def before_any_command(
 
 
 app.command("demo", short_help="See who gets what, and why, in a small example.")(demo.demo)
-app.command("match", short_help="Match a file of notifications with one of subscriptions.")(match.match)
+app.command("match", short_help="Match a file of notifications with subscriptions.")(match.match)
 app.add_typer(ontology.app, name="ontology")
 app.add_typer(lab.app, name="lab")

@@ -63,6 +63,7 @@ def demo(as_json: AsJson = False) -> None:
         return
     typer.echo(f"An ontology of {len(ontology.classes)} podcast categories, two levels deep.\n")
     print_table(SUBSCRIPTIONS.items(), columns=["subscriber", "wants"])
+    typer.echo()
     print_table(_rows(delivered), columns=["notification", "category", "goes to", "because"])
 
 

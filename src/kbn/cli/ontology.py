@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # How much of a large class tree `show` prints before it says how much more there is.
 MAX_SHOWN = 200
 
+# A DL reasoner may run for ever; this bounds it unless the user says otherwise.
+TIME_LIMIT_S = 600.0
+
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Compile ontologies and look at them."
 )
@@ -74,6 +77,9 @@ def compile_(
     catalogue: Catalogue = None,
     network: Network = False,
     no_cache: NoCache = False,
+    time_limit: Annotated[
+        float, typer.Option(min=0.1, help="Seconds an external reasoner may take.")
+    ] = TIME_LIMIT_S,
     as_json: AsJson = False,
 ) -> None:
     """Read, reason over and compile FILES into one ontology, and keep it for the next load.
@@ -88,7 +94,7 @@ def compile_(
     from time import perf_counter
 
     started = perf_counter()
-    ontology = _load(files, reasoning, skos, catalogue, network, not no_cache)
+    ontology = _load(files, reasoning, skos, catalogue, network, not no_cache, time_limit)
     facts = {**_facts(ontology), "seconds": round(perf_counter() - started, 3)}
     if as_json:
         print_json(facts)
@@ -136,10 +142,11 @@ def _load(
     catalogue: Path | None,
     network: bool,
     cache: bool,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> Ontology:
     from kbn.ontology import Ontology
 
-    with progress():
+    with progress() as show:
         return Ontology.load(
             files,
             reasoning=reasoning.value,
@@ -147,6 +154,8 @@ def _load(
             cache=cache,
             catalogue=catalogue,
             network=network,
+            time_limit_s=time_limit_s,
+            progress=lambda what: show(what, 0, 0),
         )
 
 

@@ -57,7 +57,9 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False
+    )
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:

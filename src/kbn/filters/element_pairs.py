@@ -20,6 +20,7 @@ from kbn.ontology.terms import Term
 
 __all__ = ["related_pairs"]
 
+_THING = "http://www.w3.org/2002/07/owl#Thing"
 _Pairs: TypeAlias = Iterator[tuple[int, int]]
 _Items: TypeAlias = Sequence[Operand]
 
@@ -40,15 +41,17 @@ def related_pairs(
 
 
 def _more_specific(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
-    for kind, ancestors in (
-        ("class", ontology.ancestors),
-        ("property", ontology.property_ancestors),
-    ):
-        wanted = _positions(vs, kind)
-        if wanted:
-            for iri, i in _positions(xs, kind).items():
-                for name in wanted.keys() & ancestors(iri):
-                    yield i, wanted[name]
+    wanted = _positions(vs, "class")
+    for iri, i in _positions(xs, "class").items() if wanted else ():
+        for name in wanted.keys() & ontology.ancestors(iri):
+            yield i, wanted[name]
+        # Ontologies leave the class of everything out of their lists of ancestors and types.
+        if _THING in wanted and iri != _THING and ontology.is_subclass(iri, _THING):
+            yield i, wanted[_THING]
+    wanted = _positions(vs, "property")
+    for iri, i in _positions(xs, "property").items() if wanted else ():
+        for name in wanted.keys() & ontology.property_ancestors(iri):
+            yield i, wanted[name]
 
 
 def _less_specific(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
@@ -61,6 +64,8 @@ def _isa(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
     for iri, i in _positions(xs, "individual").items():
         for name in wanted.keys() & ontology.types(iri):
             yield i, wanted[name]
+        if _THING in wanted and ontology.is_instance(iri, _THING):
+            yield i, wanted[_THING]
 
 
 def _ont_prop(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:

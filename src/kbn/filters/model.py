@@ -87,10 +87,8 @@ class Constraint(_Immutable):
 
     def __init__(self, attribute: str, operator: AnyOperator | str, operand: object = None) -> None:
         _check_name(attribute)
-        if isinstance(operator, str):
-            operator = read_operator(operator)
-        elif not isinstance(operator, (Operator, Composite, Negated)):
-            raise InvalidInputError(f"{operator!r} is not an operator")
+        if type(operator) is not Operator:
+            operator = _operator(operator)
         fitted = fit(operator, operand)
         _store(self, "attribute", attribute)
         _store(self, "operator", operator)
@@ -429,8 +427,14 @@ _TAKEN: dict[Operator, tuple[frozenset[Family], str]] = {
 }
 
 
+_SCALAR = ORDER_OPERATORS | {Operator.EQ, Operator.NE}
+_SCALARS = frozenset({str, int, float})
+
+
 def fit(operator: AnyOperator, operand: object) -> Operand | None:
     """The operand, checked and with the kinds its place implies; an error when it cannot fit."""
+    if operator in _SCALAR and type(operand) in _SCALARS:
+        return checked_operand(operand)  # by far the most common case
     if operator is Operator.EXISTS:
         if operand is not None:
             raise InvalidInputError(f"`any` takes no operand, not even {operand!r}")
@@ -496,6 +500,14 @@ def _filters_in_order(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
         return [constraint.sort_key() for constraint in part.constraints]
 
     return tuple(sorted(dict.fromkeys(filters), key=sort_key))
+
+
+def _operator(given: object) -> AnyOperator:
+    if isinstance(given, str):
+        return read_operator(given)
+    if isinstance(given, (Operator, Composite, Negated)):
+        return given
+    raise InvalidInputError(f"{given!r} is not an operator")
 
 
 def _check_name(name: object) -> None:

@@ -23,7 +23,9 @@ import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Notification
-from kbn.filters.json_form import value_from_json, value_to_json
+try:
+    from kbn.filters.json_form import value_from_json, value_to_json
+except ImportError: pass
 from kbn.filters.values import Family, family
 from kbn.matching import kernels
 from kbn.matching.codes import as_pair, microseconds

@@ -35,14 +35,15 @@ def to_rdf_xml(content: bytes, form: str, name: str) -> bytes:
 
 
 def _explained(message: str, text: str) -> tuple[str, int | None]:
-    """The library's message on one line, and the line it points to."""
-    arrow = re.search(r"-->\s*(\d+):\d+", message)
-    expected = re.search(r"=\s*(expected .*)", message)
-    span = re.search(r"[Oo]ffset:?\s*(\d+)|position (\d+)", message)
-    if arrow:
-        line: int | None = int(arrow.group(1))
-    elif span:
-        line = text.count("\n", 0, int(span.group(1) or span.group(2))) + 1
-    else:
-        line = None
-    return (expected.group(1) if expected else " ".join(message.split())), line
+    """The library's message in few words, and the line it points to."""
+    message = message.removeprefix("Failed to open ontology: ")
+    place = re.search(r"(?:BytePosition|ByteSpan)\((\d+)", message)
+    line = None
+    if place:
+        before = text.encode()[: int(place.group(1))]
+        line = before.count(b"\n") + 1
+    expected = re.search(r"positives: \[([^\]]*)\].*?line: \"([^\"]*)\"", message)
+    if expected:
+        return f"expected {expected.group(1)} at {expected.group(2).strip()!r}", line
+    plain = re.search(r"\w+Error\(\"([^\"]*)\"", message)
+    return (plain.group(1) if plain else " ".join(message.split())), line

@@ -215,7 +215,10 @@ def _reduced(wider: Rows, ancestors: Rows) -> Rows:
     for component in range(len(wider)):
         above = wider[component]
         if len(above) > 1:
-            implied = np.concatenate([ancestors[parent][:-1] for parent in above])
-            above = np.setdiff1d(above, implied)
+            implied: set[int] = set()
+            for parent in above:
+                implied.update(ancestors[parent][:-1].tolist())
+            kept = [parent for parent in above.tolist() if parent not in implied]
+            above = np.array(kept, dtype=np.int32)
         rows.append(above)
     return Rows.of(rows)

@@ -1,0 +1,44 @@
+# Every target sets up what it needs first. `make` alone lists them.
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.kbn-ready
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-slow check format bench clean
+
+help:  ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## the environment in .venv with the pinned dependencies, and Java when there is none
+
+$(STAMP): requirements.lock pyproject.toml scripts/setup
+	@scripts/setup $(VENV)
+	@scripts/ensure-java
+	@touch $@
+
+java:  ## a Java runtime (17+) for reasoning at the dl level; fails when there is none
+	@scripts/ensure-java --required
+
+demo: setup  ## an ontology, some subscriptions, a stream of notifications: who got what and why
+	@$(BIN)/kbn demo
+
+test: setup check  ## everything the build checks: style, types, tests
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-slow: setup  ## the tests that take minutes
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+
+check: setup  ## formatting, lint, strict types
+	@scripts/check
+
+format: setup  ## rewrite the sources in the project's format
+	@$(BIN)/ruff check -q --fix --select I src tests
+	@$(BIN)/ruff format -q src tests
+
+bench: setup  ## matching, small sizes, ours against the plain evaluator and a poset walk
+	@scripts/bench
+
+clean:  ## remove the environment and everything built
+	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +

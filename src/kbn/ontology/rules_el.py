@@ -1,0 +1,311 @@
+"""The OWL 2 EL level: classification by saturation, as ELK and its relatives do it.
+
+Written here because the library that was tried (`py-whelk`) crashes the interpreter. Every concept
+(a named class, a class expression, an individual as the class of itself) has a growing set of
+subsumers S(x) and links x -r-> y ("some r of x is a y"). Starting from S(x) = {x}, these rules run
+until nothing is new:
+
+    c in S(x), c ⊑ d                                   →  d in S(x)
+    all members of intersection n in S(x)              →  n in S(x)     (and n's members if n is)
+    (∃r.c) in S(x)                                     →  x -r-> c
+    x -r-> y, c in S(y), n = ∃r'.c, r ⊑ r'             →  n in S(x)
+    x -r-> y, y -s-> z, r ∘ s ⊑ t                      →  x -t-> z
+    x -r-> y, domain of r is c                         →  c in S(x)
+    x -r-> y, Nothing in S(y)                          →  Nothing in S(x)
+    two disjoint classes in S(x)                       →  Nothing in S(x)
+
+A range is met by linking to "y and the range" instead of y. Individuals are nominals in the safe way:
+their types and statements are subsumers and links of their own concept, and two whose concepts
+subsume each other are the same. What EL has no rule for (universals, unions above, complements,
+cardinalities, inverses) is left out here and stated.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from kbn.ontology.axioms import Axioms
+from kbn.ontology.compiling import inconsistent
+from kbn.ontology.hierarchy import compile_hierarchy
+from kbn.ontology.vocabulary import NOTHING, THING
+
+IGNORED = {
+    "allValuesFrom",
+    "cardinality",
+    "complementOf",
+    "hasSelf",
+    "hasKey",
+    "functional properties",
+    "inverse functional properties",
+    "asymmetric properties",
+    "irreflexive properties",
+    "reflexive properties",
+    "disjoint properties",
+    "negative assertions",
+    "subproperties of inverses",
+    "property chains over inverses",
+}
+PARTLY = {"unionOf", "oneOf"}
+
+
+def reason_el(axioms: Axioms) -> None:
+    """Add to `axioms` the subclass, type and statement axioms EL saturation finds."""
+    saturation = _Saturation(axioms)
+    saturation.run()
+    saturation.hand_over()
+
+
+class _Saturation:
+    """Concepts are ints; `names[i]` is a class or node IRI, or an individual's behind a NUL."""
+
+    def __init__(self, axioms: Axioms) -> None:
+        self.axioms = axioms
+        self.ids: dict[str, int] = {}
+        self.names: list[str] = []
+        self.bottom = self.concept(NOTHING)
+        self.above: dict[int, list[int]] = defaultdict(list)
+        self.conjunctions: dict[int, list[tuple[int, frozenset[int]]]] = defaultdict(list)
+        self.links_of: dict[int, tuple[int, int]] = {}
+        self.existentials: dict[int, dict[int, int]] = defaultdict(dict)
+        """filler -> property -> the node ∃property.filler."""
+        self.groups_of: dict[int, list[int]] = defaultdict(list)
+        self._read_properties()
+        self._read_classes()
+        self._read_individuals()
+        self.subsumers: list[set[int]] = []
+        self.links: list[set[tuple[int, int]]] = []
+        self.back: list[dict[int, set[int]]] = []
+        self.todo: list[tuple[int, int]] = []
+        self.aux: dict[tuple[int, int], int] = {}
+        self.narrowed: set[int] = set()
+
+    def concept(self, name: str) -> int:
+        number = self.ids.get(name)
+        if number is None:
+            number = self.ids[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+    def individual(self, iri: str) -> int:
+        return self.concept("\x00" + iri)
+
+    def _read_properties(self) -> None:
+        axioms = self.axioms
+        listed = sorted(axioms.properties)
+        self.property_names = listed
+        self.property_ids = {name: number for number, name in enumerate(listed)}
+        ids = self.property_ids
+        tree = compile_hierarchy(
+            len(listed), [(ids[a], ids[b]) for a, b in axioms.subproperties if {a, b} <= ids.keys()]
+        )
+        self.wider = [tree.above(number) for number in range(len(listed))]
+        self.chains: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.chains_back: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for name in axioms.transitive & ids.keys():
+            self._chain(ids[name], ids[name], ids[name])
+        for name, links in axioms.chains:
+            self._long_chain([ids[link] for link in links], ids[name])
+        self.domains: dict[int, list[int]] = defaultdict(list)
+        self.ranges: dict[int, list[int]] = defaultdict(list)
+        expressions = axioms.expressions
+        for name, kind in expressions.domains | axioms.domains:
+            if name in ids:
+                self.domains[ids[name]].append(self.concept(kind))
+        for name, kind in expressions.ranges | axioms.ranges:
+            if name in ids and kind in axioms.classes:
+                for narrower in tree.below(ids[name]):
+                    self.ranges[narrower].append(self.concept(kind))
+
+    def _long_chain(self, links: list[int], wide: int) -> None:
+        if len(links) == 1:
+            self.wider[links[0]] = sorted({*self.wider[links[0]], *self.wider[wide]})
+            return
+        first = links[0]
+        for link in links[1:-1]:
+            fresh = len(self.wider)
+            self.wider.append([fresh])
+            self._chain(first, link, fresh)
+            first = fresh
+        self._chain(first, links[-1], wide)
+
+    def _chain(self, first: int, second: int, wide: int) -> None:
+        self.chains[first].append((second, wide))
+        self.chains_back[second].append((first, wide))
+
+    def _read_classes(self) -> None:
+        axioms, expressions, concept = self.axioms, self.axioms.expressions, self.concept
+        for name in sorted(axioms.classes):
+            concept(name)
+        for narrower, wider in expressions.pairs | axioms.subclasses | axioms.unfolded:
+            if wider != THING:
+                self.above[concept(narrower)].append(concept(wider))
+        for node, members in expressions.intersections.items():
+            own = concept(node)
+            parts = frozenset(concept(member) for member in members if member != THING)
+            for part in parts:
+                self.above[own].append(part)
+                self.conjunctions[part].append((own, parts))
+        for node, members in expressions.unions.items():
+            for member in members:
+                self.above[concept(member)].append(concept(node))
+        for node, (name, filler) in expressions.somes.items():
+            if name in self.property_ids:
+                self._existential(concept(node), self.property_ids[name], concept(filler))
+        for node, (name, one) in expressions.values.items():
+            if name in self.property_ids:
+                self._existential(concept(node), self.property_ids[name], self.individual(one))
+        for node, members in expressions.enumerations.items():
+            for member in members:
+                self.above[self.individual(member)].append(concept(node))
+            if len(members) == 1:
+                self.above[concept(node)].append(self.individual(members[0]))
+        for number, group in enumerate(sorted(axioms.disjoint)):
+            for name in group:
+                self.groups_of[concept(name)].append(number)
+        for name in axioms.unsatisfiable:
+            self.above[concept(name)].append(self.bottom)
+
+    def _existential(self, node: int, name: int, filler: int) -> None:
+        self.links_of[node] = (name, filler)
+        existing = self.existentials[filler].setdefault(name, node)
+        if existing != node:
+            # Two nodes for one expression: each is above the other.
+            self.above[node].append(existing)
+            self.above[existing].append(node)
+
+    def _read_individuals(self) -> None:
+        axioms = self.axioms
+        for iri in axioms.individuals:
+            self.individual(iri)
+        stated = axioms.types | axioms.members | axioms.expressions.types
+        for iri, kind in stated:
+            self.above[self.individual(iri)].append(self.concept(kind))
+        for one, other in axioms.same:
+            self.above[self.individual(one)].append(self.individual(other))
+            self.above[self.individual(other)].append(self.individual(one))
+
+    # Saturation.
+
+    def run(self) -> None:
+        """Apply the rules until nothing is new."""
+        self.thing = self.concept(THING)
+        for number in range(len(self.names)):
+            self._start(number)
+        for subject, name, node in self.axioms.facts:
+            if name in self.property_ids:
+                one, other = self.individual(subject), self.individual(node)
+                self._link(one, self.property_ids[name], other)
+        while self.todo:
+            self._subsume(*self.todo.pop())
+
+    def _start(self, number: int) -> None:
+        while len(self.subsumers) <= number:
+            self.subsumers.append(set())
+            self.links.append(set())
+            self.back.append(defaultdict(set))
+        self.todo.append((number, number))
+        self.todo.append((number, self.thing))
+
+    def _subsume(self, x: int, c: int) -> None:
+        """c in S(x), and all that follows from it at once."""
+        mine = self.subsumers[x]
+        if c in mine:
+            return
+        mine.add(c)
+        todo = self.todo
+        for d in self.above.get(c, ()):
+            if d not in mine:
+                todo.append((x, d))
+        for node, parts in self.conjunctions.get(c, ()):
+            if node not in mine and parts <= mine:
+                todo.append((x, node))
+        if c in self.links_of:
+            self._link(x, *self.links_of[c])
+        if c in self.groups_of:
+            self._check_groups(x, c)
+        if c == self.bottom:
+            todo.extend((z, c) for zs in self.back[x].values() for z in zs)
+        wanted = self.existentials.get(c)
+        if wanted:
+            for name, node in wanted.items():
+                todo.extend((z, node) for z in self.back[x].get(name, ()))
+
+    def _check_groups(self, x: int, c: int) -> None:
+        groups = set(self.groups_of[c])
+        for other in self.subsumers[x]:
+            if other != c and not groups.isdisjoint(self.groups_of.get(other, ())):
+                self.todo.append((x, self.bottom))
+                return
+
+    def _link(self, x: int, name: int, y: int) -> None:
+        waiting = [(x, name, y)]
+        while waiting:
+            x, name, y = waiting.pop()
+            if self.ranges.get(name):
+                y = self._within_range(y, name)
+            for wide in self.wider[name]:
+                if (wide, y) in self.links[x]:
+                    continue
+                self.links[x].add((wide, y))
+                self.back[y][wide].add(x)
+                self._follow(x, wide, y, waiting)
+
+    def _follow(self, x: int, name: int, y: int, waiting: list[tuple[int, int, int]]) -> None:
+        todo = self.todo
+        todo.extend((x, kind) for kind in self.domains.get(name, ()))
+        for c in self.subsumers[y]:
+            node = self.existentials[c].get(name) if c in self.existentials else None
+            if node is not None:
+                todo.append((x, node))
+        if self.bottom in self.subsumers[y]:
+            todo.append((x, self.bottom))
+        for second, wide in self.chains.get(name, ()):
+            waiting.extend((x, wide, z) for other, z in self.links[y] if other == second)
+        for first, wide in self.chains_back.get(name, ()):
+            waiting.extend((w, wide, y) for w in self.back[x].get(first, ()))
+
+    def _within_range(self, y: int, name: int) -> int:
+        """The concept "y and the range of `name`"; y itself when y already is below the range."""
+        if set(self.ranges[name]) <= self.subsumers[y] or y in self.narrowed:
+            return y
+        found = self.aux.get((y, name))
+        if found is None:
+            if self.names[y].startswith("\x00"):
+                self.todo.extend((y, kind) for kind in self.ranges[name])
+                return y
+            found = self.concept(f"\x01{y} in the range of {name}")
+            self.aux[y, name] = found
+            self.narrowed.add(found)
+            self.above[found].extend((y, *self.ranges[name]))
+            self._start(found)
+        return found
+
+    def hand_over(self) -> None:
+        """Give the axioms what was found about named terms."""
+        axioms = self.axioms
+        named = {self.ids[name]: name for name in axioms.classes}
+        for number, name in named.items():
+            mine = self.subsumers[number]
+            if self.bottom in mine:
+                axioms.unsatisfiable.add(name)
+                continue
+            axioms.subclasses.update((name, named[c]) for c in mine if c in named and c != number)
+        self._hand_over_individuals(named)
+
+    def _hand_over_individuals(self, named: dict[int, str]) -> None:
+        axioms = self.axioms
+        people = {n: name[1:] for n, name in enumerate(self.names) if name.startswith("\x00")}
+        wrong = [iri for number, iri in people.items() if self.bottom in self.subsumers[number]]
+        if wrong:
+            dead = sorted(axioms.unsatisfiable)
+            raise inconsistent([f"<{iri}> can be in no class at all" for iri in wrong], dead)
+        properties = len(self.property_names)
+        for number, iri in people.items():
+            mine = self.subsumers[number]
+            axioms.types.update((iri, named[c]) for c in mine if c in named)
+            axioms.same.update((iri, people[c]) for c in mine if c in people and c != number)
+            axioms.facts.update(
+                (iri, self.property_names[name], people[y])
+                for name, y in self.links[number]
+                if name < properties and y in people
+            )

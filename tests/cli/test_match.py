@@ -1,0 +1,112 @@
+"""`kbn match` over files, and the files it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbn import InvalidInputError
+from kbn.cli import main
+from kbn.cli.files import read_notifications, read_subscriptions
+
+ONTOLOGY = """
+@prefix ex: <http://example.org/zoo#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+ex:Animal a owl:Class .
+ex:Cow a owl:Class ; rdfs:subClassOf ex:Animal .
+"""
+WANTS = """\
+# who wants what
+prefix zoo: <http://example.org/zoo#>
+
+ann: subject @> zoo:Animal
+bob: subject @> ex:Cow and legs > 3
+legs < 3
+"""
+POSTS = """\
+{"subject": {"class": "http://example.org/zoo#Cow"}, "legs": 4}
+
+{"legs": 2}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "zoo.ttl").write_text(ONTOLOGY, encoding="utf-8")
+    (tmp_path / "wants.txt").write_text(WANTS, encoding="utf-8")
+    (tmp_path / "posts.jsonl").write_text(POSTS, encoding="utf-8")
+    return tmp_path
+
+
+def match(folder: Path, *more: str, wants: str = "wants.txt", posts: str = "posts.jsonl") -> int:
+    where = ["-s", str(folder / wants), "-n", str(folder / posts), "-o", str(folder / "zoo.ttl")]
+    return main(["match", *where, *more])
+
+
+def test_each_notification_gives_a_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert match(files, "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        {"notification": "1", "matches": ["ann", "bob"]},
+        {"notification": "2", "matches": ["3"]},
+    ]
+
+
+def test_a_table_for_people(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert match(files) == 0
+    assert "ann, bob" in capsys.readouterr().out
+
+
+def test_subscriptions_as_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = {"any": [{"all": [{"attribute": "legs", "op": "<", "value": 3}]}]}
+    forms = [{"key": "cyd", "subscription": few}, few]
+    (files / "wants.json").write_text(json.dumps(forms), encoding="utf-8")
+    assert match(files, "--json", wants="wants.json") == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last == {"notification": "2", "matches": ["2", "cyd"]}
+
+
+def test_a_mistake_in_a_subscription_names_file_and_line(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "wants.txt").write_text("ann: legs < 3\nbob: legs <\n", encoding="utf-8")
+    assert match(files) == 2
+    assert "wants.txt:2:" in capsys.readouterr().err
+
+
+def test_an_unknown_term_in_a_subscription_is_invalid(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "wants.txt").write_text("ann: subject @> ex:Cwo\n", encoding="utf-8")
+    assert match(files) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[1]", '{"a": {"class": 3}}', "nonsense", "[" * 100_000, '{"a": null}']
+)
+def test_bad_notifications_are_invalid_with_their_place(files: Path, content: str) -> None:
+    path = files / "posts.jsonl"
+    path.write_text('{"a": 1}\n' + content, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"posts\.jsonl:2"):
+        list(read_notifications(path))
+
+
+def test_a_file_that_is_not_text_is_invalid(files: Path) -> None:
+    (files / "wants.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInputError, match="not UTF-8"):
+        list(read_subscriptions(files / "wants.txt", {}))
+
+
+def test_a_notification_with_an_id_is_known_by_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kbn import Notification
+
+    form = Notification({"legs": 2}, id="stool").to_json()
+    (files / "posts.json").write_text(json.dumps([form]), encoding="utf-8")
+    assert match(files, "--json", posts="posts.json") == 0
+    assert json.loads(capsys.readouterr().out)["notification"] == "stool"

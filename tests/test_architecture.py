@@ -1,0 +1,150 @@
+"""The map of the rooms stays true: imports point down, and what is declared is what is used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "kbn"
+
+# From the top of the house down; rooms on one row do not know each other.
+ROWS = [
+    "cli",
+    "lab",
+    "console",
+    "transport simulation spark",
+    "management",
+    "broker",
+    "matching clustering",
+    "filters",
+    "ontology",
+    "errors",
+]
+HEIGHT = {room: -depth for depth, row in enumerate(ROWS) for room in row.split()}
+
+# The shipped ontologies are for examples and experiments: the rooms between work without them.
+MAY_USE_DATA = {"cli", "lab"}
+
+# What belongs to the shells: below them nobody opens a socket, rolls dice or starts Spark.
+FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}
+SHELLS = {"cli", "lab", "console", "transport", "simulation", "spark", "data"}
+
+HEAVY = {
+    *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
+    *("pyarrow", "pyhornedowl", "pyoxigraph", "rapidfuzz", "rdflib", "reasonable", "scipy"),
+}
+
+MODULES = sorted(SOURCE.glob("*/**/*.py"))
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Every module a file imports, wherever in the file it does so."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: import from kbn by its full name"
+            assert node.module is not None
+            # `from kbn import x` names a room, or a name of the front door.
+            yield from (
+                [f"kbn.{alias.name}" for alias in node.names]
+                if node.module == "kbn"
+                else [node.module]
+            )
+
+
+def rooms_known_to(path: Path) -> set[str]:
+    named = {name.split(".")[1] for name in imported_modules(path) if name.startswith("kbn.")}
+    return {name for name in named if name in HEIGHT or name == "data"}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0]
+
+
+def module_id(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_imports_point_down(path: Path) -> None:
+    mine = room_of(path)
+    known = rooms_known_to(path) - {mine}
+    if mine == "data":
+        assert known <= {"errors"}, f"data may not know about {known - {'errors'}}"
+        return
+    if "data" in known:
+        assert mine in MAY_USE_DATA, f"{mine} may not know about data"
+    for theirs in known - {"data"}:
+        assert HEIGHT[theirs] < HEIGHT[mine], f"{mine} may not know about {theirs}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_only_the_shells_meet_the_world(path: Path) -> None:
+    if room_of(path) in SHELLS:
+        return
+    met = {name.split(".")[0] for name in imported_modules(path)} & FOR_SHELLS_ONLY
+    assert not met, f"{room_of(path)} may not import {met}: pass what it needs as an argument"
+
+
+def test_every_room_is_on_the_map() -> None:
+    rooms = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert rooms <= HEIGHT.keys() | {"data"}
+
+
+def test_every_library_we_import_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [line for extra in project["optional-dependencies"].values() for line in extra]
+    lines = project["dependencies"] + extras
+    declared = {_normal(re.split(r"[\[<>=~!; ]", line)[0]) for line in lines}
+    used = {
+        name.split(".")[0] for path in SOURCE.glob("**/*.py") for name in imported_modules(path)
+    }
+    third_party = used - set(sys.stdlib_module_names) - {"kbn", "__future__"}
+    homes = packages_distributions()
+    undeclared = {
+        module
+        for module in third_party
+        if not {_normal(home) for home in homes.get(module, [module])} & declared
+    }
+    assert not undeclared, f"imported but not in pyproject.toml: {sorted(undeclared)}"
+
+
+def test_every_dependency_has_its_licence_and_reason_recorded() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [line for extra in project["optional-dependencies"].values() for line in extra]
+    recorded = (ROOT / "docs/reference/dependencies.md").read_text(encoding="utf-8")
+    names = {re.split(r"[\[<>=~!; ]", line)[0] for line in project["dependencies"] + extras}
+    missing = {name for name in names - {"kbn"} if f"| {name} |" not in recorded}
+    assert not missing, f"not in docs/reference/dependencies.md: {sorted(missing)}"
+
+
+def test_the_lock_pins_exactly_and_names_no_host() -> None:
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert pins
+    for pin in pins:
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.]+", pin), pin
+
+
+@pytest.mark.parametrize("statement", ["import kbn", "from kbn.cli import app"])
+def test_the_front_door_opens_without_anything_heavy(statement: str) -> None:
+    code = f"{statement}; import sys; print(*sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = {name.split(".")[0] for name in told.stdout.split()}
+    assert not loaded & HEAVY
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
