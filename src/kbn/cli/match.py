@@ -75,7 +75,7 @@ def _answers(
     subscriptions: Path, notifications: Path, ontology: Ontology
 ) -> Iterator[tuple[str, list[str]]]:
     """Each notification's id, or its number in the file, and the keys of those who want it."""
-    from kbn.cli.files import read_notifications, read_subscriptions
+    from kbn.lab.files import read_notifications, read_subscriptions
     from kbn.matching import Matcher
 
     matcher = Matcher(ontology)

@@ -12,6 +12,7 @@ kernels then gather the hits of each row. Rows go through in chunks that keep th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
@@ -23,14 +24,13 @@ import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Notification
-try:
-    from kbn.filters.json_form import value_from_json, value_to_json
-except ImportError: pass
+from kbn.filters.json_form import value_from_json, value_to_json
 from kbn.filters.values import Family, family
-from kbn.matching import kernels
+from kbn.matching import batch_kernels, code_kernels, slab_kernels, trie_kernels
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.groups import Array
-from kbn.matching.index import Index
+from kbn.matching.index import GONE, Index
+from kbn.matching.slabs import ARRAYS as SLAB_ARRAYS
 from kbn.ontology import Class, Individual, Property, Term
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def match_table(matcher: Matcher, table: pa.Table, *, expand: bool) -> pa.Table:
 def count_batch(matcher: Matcher, table: pa.Table) -> Array:
     """The number of matching (filter, subscription) entries per row, groups never expanded."""
     counts = [
-        kernels.count_members(found, starts, matcher.index.groups.alive)
+        code_kernels.count_members(found, starts, matcher.index.groups.alive)
         for _, found, starts in find_batch(matcher.index, table)
     ]
     return np.concatenate(counts) if counts else np.zeros(0, np.int64)
@@ -148,6 +148,9 @@ def to_table(notifications: Iterable[Notification | Mapping[str, Any]]) -> pa.Ta
         field, column = _to_column(name, values)
         fields.append(field)
         columns.append(column)
+    if not fields:
+        # A table without columns has no rows: one that nobody has set keeps their number.
+        return pa.table({"_": pa.nulls(len(rows))})
     return pa.table(columns, schema=pa.schema(fields))
 
 
@@ -156,10 +159,7 @@ def _kernel_arguments(index: Index) -> tuple[tuple[Any, ...], tuple[Any, ...], t
     trie.cover_tokens(len(index.table))
     tree = (trie.slots, trie.bits, trie.masks, trie.chains, trie.chain_next)
     code = (groups.code, groups.code_as_float, groups.code_start, groups.alive)
-    slab = (
-        slabs.axes, slabs.slab_count, slabs.rows, slabs.idle, slabs.grid, slabs.grid_size,
-        slabs.members,
-    )  # fmt: skip
+    slab = (slabs.axes, slabs.slab_count, *(getattr(slabs, name) for name in SLAB_ARRAYS))
     return tree, code, slab
 
 
@@ -171,31 +171,31 @@ def _find_chunk(
     axes = max(len(index.encoder.axes), index.slabs.axes)
     values, rests, present = _axis_arrays(encoded, start, stop, axes)
     stamps, clock = index.stamps(), index.clock
-    found, found_start = kernels.walk_many(
+    found, found_start = trie_kernels.walk_many(
         hits, hit_start, index.trie.rank, *tree, *code, index.groups.dead_groups > 0, clock,
         stamps, values, rests, present,
     )  # fmt: skip
     if index.slabs.count == 0:
         return found, found_start
-    more, owner = kernels.scan_many(
+    more, owner = slab_kernels.scan_many(
         hits, hit_start, index.slabs.with_tokens, *code, clock, stamps, values, rests, present,
         *slab,
     )  # fmt: skip
-    return kernels.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
+    return batch_kernels.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
 
 
 def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]:
     """The hit tokens of each row, one after another, and where each row's begin."""
     counts = np.zeros(stop - start, np.int64)
     for column in encoded.hits:
-        kernels.count_hits(
+        batch_kernels.count_hits(
             column.rows(start, stop), column.indices, column.valid, column.token_start, counts
         )
     hit_start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     hits = np.empty(int(hit_start[-1]), np.int64)
     fill = hit_start[:-1].copy()
     for column in encoded.hits:
-        kernels.fill_hits(
+        batch_kernels.fill_hits(
             column.rows(start, stop), column.indices, column.valid, column.token_start,
             column.tokens, fill, hits,
         )  # fmt: skip
@@ -236,8 +236,8 @@ def _checked(
 
 def _expanded(matcher: Matcher, start: int, found: Array, starts: Array) -> pa.Table:
     groups = matcher.index.groups
-    totals = kernels.count_members(found, starts, groups.alive)
-    owners, subscriptions = kernels.expand(
+    totals = code_kernels.count_members(found, starts, groups.alive)
+    owners, subscriptions = code_kernels.expand(
         found, starts, totals, groups.first, groups.next_entry, groups.entry_subscription
     )
     if groups.entry_count > groups.subscription_count:
@@ -253,14 +253,15 @@ def _keys(matcher: Matcher) -> pa.Array:
         return matcher.keys
     version, keys = matcher.arrow_keys
     if version != matcher.version:
-        live = [key if isinstance(key, (str, int)) else None for key in matcher.keys]
-        try:
-            keys = pa.array(live)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        live = [None if key is GONE else key for key in matcher.keys]
+        kinds = {type(key) for key in live} - {type(None)}
+        if not (kinds <= {str} or kinds <= {int}):
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise InvalidInputError(
-                "matches of a batch need keys of one type, all str or all int: "
-                f"{error}; use expand=False, or match()"
-            ) from error
+                f"the matches of a batch need keys that are all str or all int, not {names}: "
+                "pass expand=False, or call match()"
+            )
+        keys = pa.array(live)
         if pa.types.is_null(keys.type):
             keys = keys.cast(pa.string())
         matcher.arrow_keys = (matcher.version, keys)
@@ -282,6 +283,8 @@ class _Column:
         array = column.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
+        if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
+            array = array.dictionary_decode()
         self.array = array
         self.type = array.type
         self.is_list = pa.types.is_list(self.type) or pa.types.is_large_list(self.type)
@@ -347,7 +350,7 @@ class _Column:
 
     def _converted(self, cell: Any) -> Any:
         if self.kind == "json":
-            return value_from_json(cell)
+            return _from_text(self.name, cell)
         if self.kind:
             return _TERMS[self.kind](cell)
         if hasattr(cell, "tzinfo"):
@@ -358,7 +361,8 @@ class _Column:
         return cell
 
     def _json_axes(self, axes: tuple[int, int]) -> list[AxisColumn]:
-        rows = [None if cell is None else value_from_json(cell) for cell in self.array.to_pylist()]
+        cells = self.array.to_pylist()
+        rows = [None if cell is None else self._converted(cell) for cell in cells]
         found = []
         for axis, kind in zip(axes, (Family.NUMBER, Family.TIME), strict=True):
             if axis < 0:
@@ -372,6 +376,13 @@ class _Column:
             rests = np.array([pair[1] for pair in pairs], np.int64)
             found.append(AxisColumn(axis, values, rests, present))
         return found
+
+
+def _from_text(column: str, text: str) -> Any:
+    try:
+        return value_from_json(json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidInputError(f"column {column!r}: {text[:80]!r} is not a value: {error}") from error
 
 
 def _token_runs(hits: Iterable[Iterable[int]]) -> tuple[Array, Array]:
@@ -393,6 +404,10 @@ def _dictionary(array: pa.Array) -> tuple[Array, Array, pa.Array]:
         array = array.dictionary_encode()
     indices = pc.fill_null(array.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return indices, _valid(array), array.dictionary
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
 
 
 def _valid(array: pa.Array) -> Array:
@@ -439,7 +454,7 @@ def _to_column(name: str, values: list[Any]) -> tuple[pa.Field, pa.Array]:
         metadata = {KIND: kind.encode()} if kind else None
         plain = [None if value is None else _plain(value) for value in values]
         return pa.field(name, type_, metadata=metadata), pa.array(plain, type_)
-    texts = [None if value is None else value_to_json(value, as_text=True) for value in values]
+    texts = [None if value is None else json.dumps(value_to_json(value)) for value in values]
     return pa.field(name, pa.string(), metadata={KIND: b"json"}), pa.array(texts, pa.string())
 
 

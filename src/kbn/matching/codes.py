@@ -313,7 +313,7 @@ class Decoder:
                 attribute, kind = table.families[token]
                 if (attribute, kind) not in said and kind is Family.BAG:
                     plain.append(Constraint(attribute, Operator.SUPER_BAG, Bag()))
-            elif constraint.operator is Operator.SUPER_BAG:
+            elif constraint.operator is Operator.SUPER_BAG and not constraint.operand.bare:
                 bags.setdefault(constraint.attribute, []).extend(constraint.operand)
             else:
                 plain.append(constraint)
@@ -375,6 +375,6 @@ def _is_part_of(part: Constraint, whole: Constraint) -> bool:
         mine[0] is Operator.SUPER_BAG
         and theirs[0] in (Operator.SUPER_BAG, Operator.EQUAL_BAG)
         and mine[1] is theirs[1]
-        and all(any(one == other for other in whole.operand) for one in part.operand)
+        and all(one in whole.operand for one in part.operand)
     )
 

@@ -19,10 +19,13 @@ import numpy as np
 from kbn.filters import Bag, Constraint, Filter
 from kbn.filters.semantics import accepts
 from kbn.filters.values import Family
-from kbn.matching import kernels
 from kbn.matching.bag_checks import BagChecker
 from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
+from kbn.matching.code_kernels import token_frequencies
 from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.one_kernel import match_one
+from kbn.matching.slab_kernels import choose_slabs
+from kbn.matching.slabs import ARRAYS as SLAB_ARRAYS
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import TokenTable
 from kbn.matching.trie import Trie
@@ -32,6 +35,16 @@ from kbn.ontology import Ontology
 # through: a visit there costs about 30 ns, a place in a slab about 0.1 ns for every notification.
 TRIE_SHARE_MAX = 1 / 256
 REBUILD_MIN = 1024
+
+
+class _Gone:
+    """Stands where the key of a removed subscription was."""
+
+    def __repr__(self) -> str:
+        return "<removed>"
+
+
+GONE = _Gone()
 
 
 class Index:
@@ -51,12 +64,13 @@ class Index:
         self.built_count = 0
         self.checker = BagChecker(self.table)
         self._arguments: tuple[Any, ...] | None = None
+        self._prepared_tokens = 0
         self._stamps = np.zeros(64, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._axes: dict[str, tuple[int, int]] = {}
-        self._values = np.zeros(0, np.float64)
-        self._rests = np.zeros(0, np.int64)
-        self._present = np.zeros(0, bool)
+        self._values = np.zeros((1, 0), np.float64)
+        self._rests = np.zeros((1, 0), np.int64)
+        self._present = np.zeros((1, 0), bool)
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -81,7 +95,7 @@ class Index:
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
         self.placed_count = 0
-        frequencies, _, _ = kernels.token_frequencies(
+        frequencies, _, _ = token_frequencies(
             members, groups.code, groups.code_start, len(self.table)
         )
         self.trie.set_ranks(frequencies)
@@ -99,7 +113,7 @@ class Index:
     def _choose(self, members: Array) -> Array:
         """Which of the groups belong in the slabs."""
         selectivity = np.array(self.table.selectivity(), np.float64)
-        return kernels.choose_slabs(
+        return choose_slabs(
             members, self.groups.code, self.groups.code_start, selectivity, TRIE_SHARE_MAX
         )
 
@@ -108,7 +122,7 @@ class Index:
         self.trie.cover_tokens(len(self.table))
         in_slabs = self._choose(members)
         for part in np.array_split(members[~in_slabs], 1 + members.shape[0] // 500_000):
-            _, tokens, longest = kernels.token_frequencies(
+            _, tokens, longest = token_frequencies(
                 part, groups.code, groups.code_start, len(self.table)
             )
             self.trie.insert(part, groups, tokens, longest)
@@ -125,8 +139,8 @@ class Index:
 
     def find(self, attributes: Mapping[str, Any]) -> Array:
         """The groups that accept the notification, each once."""
-        if self._arguments is None:
-            self._arguments = self._prepare()
+        if self._arguments is None or self._prepared_tokens != len(self.table):
+            self._prepare()
         hits: list[int] = []
         indexes = self.table.attributes
         axes = self._axes
@@ -147,7 +161,7 @@ class Index:
     def find_hit(self, hits: list[int], covering: bool = False) -> Array:
         """The kernel's answer for hit tokens and the axes as they are set."""
         before, between, after = self._arguments or self._prepare()
-        found: Array = kernels.match_one(
+        found: Array = match_one(
             np.array(hits, np.int64), *before, self.groups.dead_groups > 0, *between, covering, *after
         )
         return found
@@ -221,8 +235,8 @@ class Index:
             axis = axes[1]
             pair = as_pair(microseconds(value))
         if axis >= 0:
-            self._values[axis], self._rests[axis] = pair
-            self._present[axis] = True
+            self._values[0, axis], self._rests[0, axis] = pair
+            self._present[0, axis] = True
 
     def _prepare(self) -> tuple[Any, ...]:
         """The kernel's arguments, gathered once per change and not once per call."""
@@ -230,19 +244,19 @@ class Index:
         trie.cover_tokens(len(self.table))
         self._axes = self.axes_of()
         axes = max(len(self.encoder.axes), slabs.axes)
-        if self._values.shape[0] < axes:
-            self._values = np.zeros(axes, np.float64)
-            self._rests = np.zeros(axes, np.int64)
-            self._present = np.zeros(axes, bool)
+        if self._values.shape[1] < axes:
+            self._values = np.zeros((1, axes), np.float64)
+            self._rests = np.zeros((1, axes), np.int64)
+            self._present = np.zeros((1, axes), bool)
         before = (
             trie.rank, trie.slots, trie.bits, trie.masks, trie.chains, trie.chain_next,
             groups.code, groups.code_as_float, groups.code_start, groups.alive,
         )  # fmt: skip
         between = (self._clock, self.stamps(), self._values, self._rests, self._present)
         after = (
-            slabs.axes, slabs.slab_count, slabs.rows, slabs.idle, slabs.grid, slabs.grid_size,
-            slabs.members,
+            slabs.axes, slabs.slab_count, *(getattr(slabs, name) for name in SLAB_ARRAYS)
         )  # fmt: skip
+        self._prepared_tokens = len(self.table)
         self._arguments = (before, between, after)
         return self._arguments
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Filter, Notification, Subscription
-from kbn.matching.index import Index, encode_filters
+from kbn.matching.index import GONE, Index, encode_filters
 from kbn.matching.matches import Matches
 from kbn.ontology import Ontology
 
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPACT_MIN = 1024
-
-
-class _Gone:
-    """Stands where the key of a removed subscription was."""
-
-    def __repr__(self) -> str:
-        return "<removed>"
-
-
-GONE = _Gone()
 
 
 class Matcher:
@@ -83,7 +73,7 @@ class Matcher:
         """
         filters = self._filters(subscription)
         ids = self._known_keys()
-        if key in ids:
+        if _checked_key(key) in ids:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         words, starts = encode_filters(self.index, filters)
         groups = np.unique(self.index.groups.intern(words, starts))
@@ -105,7 +95,7 @@ class Matcher:
 
         def filters() -> Iterable[Filter]:
             for subscription, key in subscriptions:
-                if key in ids or key in known:
+                if _checked_key(key) in ids or key in known:
                     raise InvalidInputError(f"the key {key!r} is in use or given twice")
                 known.add(key)
                 keys.append(key)
@@ -265,6 +255,14 @@ class Matcher:
         for number, was in enumerate(kept):
             if was in links:
                 self._link(number, self.index.groups.groups_of(number), links[was])
+
+
+def _checked_key(key: Hashable) -> Hashable:
+    try:
+        hash(key)
+    except TypeError:
+        raise InvalidInputError(f"a key must be hashable, and {key!r} is not") from None
+    return key
 
 
 def _distinct_per_subscription(groups: Any, sizes: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """The slabs: filters by their ranges, as bit sets over a grid (the scan is in `kernels.py`).
 
-Each axis has a grid of up to 62 points at the quantiles of the bounds asked for. Per slab of 4,096
+Each axis has a grid of up to 62 points at the quantiles of the bounds asked for. Per slab of 2,048
 filters, axis and cell there is a row of bits: which filters cannot accept a value in that cell. The
 number of points falls as axes grow in number, to keep a filter's share of the rows near 256 bytes.
 """
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbn.matching import kernels
+from kbn.matching import slab_kernels as kernels
 from kbn.matching.groups import Array, Groups, grown
 
-ARRAYS = ("rows", "idle", "grid", "grid_size", "members")
+_PLACE_FIELDS = ("members", "pivot_axis", "pivot_low", "pivot_high")
+_SLAB_FIELDS = ("hull_axis", "hull_low", "hull_high")
+ARRAYS = ("rows", "idle", "grid", "grid_size", *_PLACE_FIELDS, *_SLAB_FIELDS)
 POINTS_MAX = 62
 SHARE_BITS = 2048
 
@@ -29,6 +31,12 @@ class Slabs:
         self.grid = np.zeros((0, 1), np.float64)
         self.grid_size = np.zeros(0, np.int64)
         self.members = np.zeros(0, np.int32)
+        self.pivot_axis = np.zeros(0, np.int32)
+        self.pivot_low = np.zeros(0, np.float64)
+        self.pivot_high = np.zeros(0, np.float64)
+        self.hull_axis = np.zeros(0, np.int32)
+        self.hull_low = np.zeros(0, np.float64)
+        self.hull_high = np.zeros(0, np.float64)
 
     @property
     def slab_count(self) -> int:
@@ -37,7 +45,7 @@ class Slabs:
     def set_grid(self, members: Array, groups: Groups, axes: int) -> None:
         """Lay the grid of each axis by the quantiles of the members' bounds; while empty."""
         assert self.count == 0
-        room = max(4, axes + axes // 4)
+        room = (max(4, axes + axes // 4) + 3) // 4 * 4
         points = max(4, min(POINTS_MAX, SHARE_BITS // room))
         sample = members[:: max(1, members.shape[0] // 50_000)]
         axis_of, bounds = kernels.collect_bounds(
@@ -59,7 +67,7 @@ class Slabs:
     def cover_axes(self, axes: int) -> None:
         """Make room for axes up to `axes`; a new axis has one cell until the next rebuild."""
         if self.grid.shape[0] < axes:
-            room = axes + axes // 2 + 4
+            room = (axes + axes // 2 + 3) // 4 * 4
             grid = np.zeros((room, self.grid.shape[1]), np.float64)
             grid[: self.grid.shape[0]] = self.grid
             self.grid = grid
@@ -73,10 +81,14 @@ class Slabs:
     def insert(self, members: Array, groups: Groups, with_tokens: bool) -> None:
         """Put the groups `members` into the next free places."""
         self._reserve(self.count + members.shape[0])
-        kernels.insert_slabs(
-            members, self.count, groups.code, groups.code_as_float, groups.code_start, self.rows,
-            self.idle, self.grid, self.grid_size, self.members,
-        )  # fmt: skip
+        code = (groups.code, groups.code_as_float, groups.code_start)
+        pivots = kernels.find_pivots(members, *code, self.grid, self.grid_size)
+        if members.shape[0] > 1:
+            order = np.lexsort((pivots[1], pivots[0]))
+            members = members[order]
+            pivots = tuple(part[order] for part in pivots)
+        arrays = (getattr(self, name) for name in ARRAYS)
+        kernels.insert_slabs(members, pivots, self.count, *code, *arrays)
         self.count += members.shape[0]
         self.with_tokens = self.with_tokens or with_tokens
 
@@ -92,4 +104,7 @@ class Slabs:
             idle = np.full((room, kernels.SLAB_WORDS), kernels.ALL_BITS, np.uint64)
             idle[: self.idle.shape[0]] = self.idle
             self.rows, self.idle = rows, idle
-            self.members = grown(self.members, room * kernels.SLAB)
+            for name in _SLAB_FIELDS:
+                setattr(self, name, grown(getattr(self, name), room))
+            for name in _PLACE_FIELDS:
+                setattr(self, name, grown(getattr(self, name), room * kernels.SLAB))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbn.matching import kernels
+from kbn.matching import trie_kernels as kernels
 from kbn.matching.groups import Array, Groups, grown
 
 ARRAYS = ("slots", "masks", "chains", "chain_next", "rank")

@@ -23,6 +23,8 @@ class Axioms:
     classes: set[str] = field(default_factory=set)
     properties: set[str] = field(default_factory=set)
     individuals: set[str] = field(default_factory=set)
+    object_properties: set[str] = field(default_factory=set)
+    """The properties that are neither annotation nor datatype properties."""
     subclasses: set[Pair] = field(default_factory=set)
     """(narrower, wider) as written; an equivalence is two pairs."""
     unfolded: set[Pair] = field(default_factory=set)

@@ -235,7 +235,7 @@ def _read(path: Path) -> tuple[_Head, Arrays]:
         raise ValueError("a damaged cache entry")
     head = msgspec.json.decode(mapped[start : start + size].tobytes(), type=_Head)
     body = mapped[start + size + (-(start + size) % _ALIGN) :]
-    if len(body) != head.body_size or sha256(body).hexdigest() != head.body_digest:
+    if len(body) != head.body_size or sha256(body.data).hexdigest() != head.body_digest:
         raise ValueError("a damaged cache entry")
     arrays: Arrays = {}
     for place in head.arrays:

@@ -136,9 +136,9 @@ _DECLARATIONS = (
     r"""<owl:Ontology\s[^>]*?rdf:about\s*=\s*["'](.*?)["']""",
     r"""<owl:versionIRI\s[^>]*?rdf:resource\s*=\s*["'](.*?)["']""",
     r"""<Ontology\s[^>]*?ontologyIRI\s*=\s*["'](.*?)["']""",
-    r"""(?<!\S)(<[^>\s]*>|[\w.-]*:[\w./#-]*)\s+(?:a|rdf:type)\s+owl:Ontology\b""",
-    r"""(<[^>\s]*>)\s+<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>\s+"""
-    r"""<http://www\.w3\.org/2002/07/owl#Ontology>""",
+    r"""(?<!\S)(<[^>\s]*>|[\w.-]*:[\w./#-]*)\s+"""
+    r"""(?:a|rdf:type|<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>)\s+"""
+    r"""(?:owl:Ontology\b|<http://www\.w3\.org/2002/07/owl#Ontology>)""",
     r"""(?m:^\s*Ontology\s*\(\s*(<[^>]*>))""",
 )
 
@@ -181,7 +181,7 @@ def fetch(iri: str) -> Document:
 
 
 def _by_name(directory: Path, iri: str) -> Path | None:
-    last = iri.rstrip("#/").rpartition("/")[2].rpartition("#")[2]
+    last = re.split(r"[/#:]", iri.rstrip("#/"))[-1]
     if not last or last in (".", ".."):
         return None
     for name in (last, *(last + ending for ending in sorted(_ONTOLOGY_ENDINGS))):

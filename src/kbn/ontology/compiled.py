@@ -266,9 +266,7 @@ class Ontology:
         if dead and (one in dead or other in dead):
             return True
         left, right = self._groups_above(first), self._groups_above(second)
-        return any(
-            len(left[group] | right[group]) > 1 for group in left.keys() & right.keys()
-        )
+        return any(len(left[group] | right[group]) > 1 for group in left.keys() & right.keys())
 
     def parents(self, iri: str) -> frozenset[str]:
         """The classes directly above `iri`, its equivalents left out; empty for a root."""

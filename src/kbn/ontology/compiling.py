@@ -301,9 +301,8 @@ def _with_unsatisfiable(facts: Facts, dead: set[int], names: _Names) -> Facts:
     found = tuple(sorted(name for component in dead for name in names.classes(component)))
     if not found:
         return facts
-    note = (
-        f"{len(found)} unsatisfiable classes keep the place they were written in: "
-        + ", ".join(found[:SHOWN_MAX])
+    note = f"{len(found)} unsatisfiable classes keep the place they were written in: " + ", ".join(
+        found[:SHOWN_MAX]
     )
     return Facts(
         facts.reasoning,
@@ -318,7 +317,7 @@ def _with_unsatisfiable(facts: Facts, dead: set[int], names: _Names) -> Facts:
 
 def _without_blanks(same: Hierarchy, named: int) -> tuple[Hierarchy, Ids]:
     """`same` over the named individuals only, and old component -> new one (-1: dropped)."""
-    links = []
+    links: list[tuple[int, int]] = []
     for component in range(len(same.members)):
         members = [int(i) for i in same.members[component] if i < named]
         links.extend(zip(members, members[1:] + members[:1], strict=True))

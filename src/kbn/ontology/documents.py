@@ -9,6 +9,7 @@ characters otherwise (`.owl` may be any of four formats).
 from __future__ import annotations
 
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -216,14 +217,8 @@ def check_entities(content: bytes, name: str) -> None:
 
 
 def _decompressed(content: bytes) -> bytes:
-    with gzip.open(_as_file(content), "rb") as stream:
+    with gzip.open(io.BytesIO(content), "rb") as stream:
         return stream.read(CONTENT_MAX + 1)
-
-
-def _as_file(content: bytes) -> object:
-    from io import BytesIO
-
-    return BytesIO(content)
 
 
 def _failing_line(content: bytes, form: object, base: str) -> int | None:

@@ -105,7 +105,12 @@ def _read_restriction(found: Expressions, node: str, structure: dict[str, list[s
         for filler in structure.get(predicate, ())[:1]:
             table[node] = (name, filler)
     filler = next(iter(structure.get(v.ON_CLASS, ())), v.THING)
-    for kind in ("maxCardinality", "cardinality", "maxQualifiedCardinality", "qualifiedCardinality"):
+    for kind in (
+        "maxCardinality",
+        "cardinality",
+        "maxQualifiedCardinality",
+        "qualifiedCardinality",
+    ):
         for number in structure.get(v.OWL + kind, ()):
             if number.isdigit():
                 found.at_most[node] = (name, int(number), filler)

@@ -7,10 +7,11 @@ read like any other file.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from kbn.errors import MissingDependencyError, OntologyError
 
-_CODES = {"functional": "ofn", "owlxml": "owx"}
+_CODES: dict[str, Literal["ofn", "owx"]] = {"functional": "ofn", "owlxml": "owx"}
 _SPOKEN = {"functional": "OWL functional syntax", "owlxml": "OWL/XML"}
 
 

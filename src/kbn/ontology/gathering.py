@@ -12,7 +12,7 @@ Which IRIs count as terms:
   statement about individuals; annotation properties are properties nobody can reason with;
 - an individual is what is declared one, has a class as type, or takes part in a statement with
   such a property. The subject of a statement that is only known as a class or property is not
-  turned into an individual by it: schema.org and the OBO ontologies describe their classes that way.
+  made an individual by it: schema.org and the OBO ontologies describe their classes that way.
 
 One IRI may be several of these (punning). `owl:Thing` and `owl:Nothing` are left out here; the
 compiled ontology knows where they stand. Blank nodes take part in statements but never appear in
@@ -268,6 +268,7 @@ class _Gathering:
         self._read_groups()
         self._read_enumerations()
         self._read_domains()
+        self._count_parts()
         self._count_types()
         self._read_facts()
         self._drop_what_is_no_term()
@@ -359,7 +360,10 @@ class _Gathering:
             for one, other in ((narrower, wider), (wider, narrower)):
                 for inverted in self.nodes.get(one, {}).get(v.INVERSE_OF, ()):
                     # inverse(p) ⊑ q is read only when it is an equivalence, as an inverse pair.
-                    if (other, one) in axioms.subproperties and (one, other) in axioms.subproperties:
+                    if (other, one) in axioms.subproperties and (
+                        one,
+                        other,
+                    ) in axioms.subproperties:
                         axioms.inverses.add((other, inverted))
                     else:
                         axioms.beyond["subproperties of inverses"] += 1
@@ -401,6 +405,27 @@ class _Gathering:
                     pairs.discard((named, node))
                     for head in self.nodes.get(node, {}).get(v.INTERSECTION_OF, ()):
                         pairs.update((named, one) for one in self._named(self._list(head)))
+
+    def _count_parts(self) -> None:
+        """What stands inside a class expression is a class or an individual by its place."""
+        axioms, expressions = self.axioms, self.axioms.expressions
+        for table in (expressions.intersections, expressions.unions):
+            for node, members in table.items():
+                if node not in self.datatypes:
+                    axioms.classes.update(members)
+        axioms.classes.update(expressions.complements.values())
+        for fillers in (expressions.somes, expressions.alls):
+            for name, filler in fillers.values():
+                axioms.properties.add(name)
+                if name not in self.data_properties:
+                    axioms.classes.add(filler)
+        for name, individual in expressions.values.values():
+            axioms.properties.add(name)
+            axioms.individuals.add(individual)
+        for name, _, filler in expressions.at_most.values():
+            axioms.properties.add(name)
+            if name not in self.data_properties:
+                axioms.classes.add(filler)
 
     def _count_types(self) -> None:
         axioms = self.axioms
@@ -461,6 +486,7 @@ class _Gathering:
         axioms = self.axioms
         axioms.classes = {iri for iri in axioms.classes if _is_term(iri)} - self.datatypes
         axioms.properties = {iri for iri in axioms.properties if _is_term(iri)}
+        axioms.object_properties = axioms.properties - self.annotations - self.data_properties
         axioms.individuals = {iri for iri in axioms.individuals if not v.is_built_in(iri)}
         classes, properties = axioms.classes, axioms.properties
         axioms.subclasses = _within(axioms.subclasses, classes, classes)

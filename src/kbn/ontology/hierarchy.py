@@ -175,7 +175,7 @@ def _topological_rank(total: int, edges: Ids) -> Ids:
     while len(wave):
         rank[wave] = np.arange(placed, placed + len(wave), dtype=np.int32)
         placed += len(wave)
-        touched = np.concatenate([narrower[component] for component in wave])
+        touched = np.concatenate([narrower[int(component)] for component in wave])
         np.subtract.at(waiting, touched, 1)
         candidates = np.unique(touched)
         wave = candidates[waiting[candidates] == 0]

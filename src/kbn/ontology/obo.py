@@ -1,8 +1,8 @@
 """OBO files as triples.
 
 An OBO file is a header and stanzas (`[Term]`, `[Typedef]`, `[Instance]`) of `tag: value` lines. The
-mapping follows the format's own to OWL (identifier `GO:0008150` is `obo:GO_0008150`; a relation with
-a cross-reference such as `BFO:0000050` takes that IRI), with two choices of ours:
+mapping follows the format's own to OWL (identifier `GO:0008150` is `obo:GO_0008150`; a relation
+with a cross-reference such as `BFO:0000050` takes that IRI), with two choices of ours:
 
 - obsolete terms are skipped, because no subscription should be able to name them;
 - an alternative id is a class equivalent to the term that took it over, so that a filter written

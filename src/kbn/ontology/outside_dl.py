@@ -6,8 +6,8 @@ or with any error on our side. What it prints is read as subclass, equivalence, 
 statements between named terms.
 
 HermiT refuses a whole ontology for one literal or range of a datatype it does not know (xsd:date,
-xsd:time, xsd:duration, xsd:gYear, ...). Those are not needed to relate named terms, so such literals
-are dropped and such datatypes read as xsd:string, and that is stated.
+xsd:time, xsd:duration, xsd:gYear, ...). Those are not needed to relate named terms, so such
+literals are dropped and such datatypes read as xsd:string, and that is stated.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from kbn.errors import MissingDependencyError, OntologyError
@@ -33,16 +34,19 @@ MEMORY_MB = 2_000
 KILL_WAIT_S = 10.0
 
 # The OWL 2 datatype map, which HermiT implements (XMLLiteral apart).
-_KNOWN = {
-    v.XSD + name
-    for name in (
-        "string normalizedString token language Name NCName NMTOKEN boolean decimal integer "
-        "nonNegativeInteger nonPositiveInteger positiveInteger negativeInteger long int short byte "
-        "unsignedLong unsignedInt unsignedShort unsignedByte double float hexBinary base64Binary "
-        "anyURI dateTime dateTimeStamp"
-    ).split()
-} | {v.RDF + "PlainLiteral", v.RDF + "langString", v.RDFS + "Literal", v.OWL + "real"}
-_KNOWN.add(v.OWL + "rational")
+_XSD_KNOWN = """
+    string normalizedString token language Name NCName NMTOKEN boolean decimal integer
+    nonNegativeInteger nonPositiveInteger positiveInteger negativeInteger long int short byte
+    unsignedLong unsignedInt unsignedShort unsignedByte double float hexBinary base64Binary
+    anyURI dateTime dateTimeStamp
+"""
+_KNOWN = {v.XSD + name for name in _XSD_KNOWN.split()} | {
+    v.RDF + "PlainLiteral",
+    v.RDF + "langString",
+    v.RDFS + "Literal",
+    v.OWL + "real",
+    v.OWL + "rational",
+}
 
 
 def reason_dl(axioms: Axioms, triples: Iterable[Triple], time_limit_s: float) -> None:
@@ -52,7 +56,9 @@ def reason_dl(axioms: Axioms, triples: Iterable[Triple], time_limit_s: float) ->
     with tempfile.TemporaryDirectory(prefix="kbn-dl-") as directory:
         path = str(Path(directory) / "ontology.nt")
         changed: dict[str, int] = {}
-        serialise(_acceptable(triples, changed), path, xml=False)
+        accepted = list(_acceptable(triples, changed))
+        added = (*_declarations(axioms), *_untyped_expressions(accepted))
+        serialise(chain(added, accepted), path, xml=False)
         if changed:
             axioms.notes.append(
                 "dl: datatypes the reasoner does not know were dropped or read as xsd:string: "
@@ -164,6 +170,34 @@ def _java() -> str:
             "is on the PATH or JAVA_HOME points to it, or choose reasoning='el', 'rl' or 'rdfs'"
         )
     return found
+
+
+def _declarations(axioms: Axioms) -> Iterator[Triple]:
+    """What each term is, which a reasoner wants written and many files leave out."""
+    for names, kind in (
+        (axioms.classes, v.CLASS),
+        (axioms.object_properties, v.OBJECT_PROPERTY),
+        (axioms.individuals, v.NAMED_INDIVIDUAL),
+    ):
+        yield from ((name, v.TYPE, kind) for name in sorted(names) if not name.startswith("_:"))
+
+
+def _untyped_expressions(triples: list[Triple]) -> Iterator[Triple]:
+    """The kind of each blank class expression that does not state its own."""
+    typed = {subject for subject, predicate, _ in triples if predicate == v.TYPE}
+    for subject, predicate, _ in triples:
+        if subject.startswith("_:") and predicate in _KINDS and subject not in typed:
+            typed.add(subject)
+            yield subject, v.TYPE, _KINDS[predicate]
+
+
+_KINDS = {
+    v.ON_PROPERTY: v.RESTRICTION,
+    v.INTERSECTION_OF: v.CLASS,
+    v.UNION_OF: v.CLASS,
+    v.COMPLEMENT_OF: v.CLASS,
+    v.ONE_OF: v.CLASS,
+}
 
 
 def _acceptable(triples: Iterable[Triple], changed: dict[str, int]) -> Iterator[Triple]:

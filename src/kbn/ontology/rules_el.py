@@ -14,7 +14,7 @@ until nothing is new:
     x -r-> y, Nothing in S(y)                          →  Nothing in S(x)
     two disjoint classes in S(x)                       →  Nothing in S(x)
 
-A range is met by linking to "y and the range" instead of y. Individuals are nominals in the safe way:
+A range is met by linking to "y and the range" instead of y. Individuals are nominals, safely:
 their types and statements are subsumers and links of their own concept, and two whose concepts
 subsume each other are the same. What EL has no rule for (universals, unions above, complements,
 cardinalities, inverses) is left out here and stated.

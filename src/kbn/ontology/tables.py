@@ -6,7 +6,9 @@ pickle carries it and `Ontology` reads it, each without knowing the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,19 +76,17 @@ class Tables:
     @classmethod
     def from_arrays(cls, facts: Facts, arrays: Arrays) -> Tables:
         """The tables whose `arrays()` these are; a KeyError or ValueError when they are not."""
-        trees = {name: Hierarchy.from_arrays(_below(name, arrays)) for name in _HIERARCHIES}
-        rows = {
-            name: Rows(
+        parts: dict[str, Any] = {name: unpacked(arrays[name]) for name in _NAMES}
+        for name in _HIERARCHIES:
+            parts[name] = Hierarchy.from_arrays(_below(name, arrays))
+        for name in _ROWS:
+            parts[name] = Rows(
                 arrays[f"{name}.starts"].astype(np.int64, copy=False),
                 arrays[f"{name}.items"].astype(np.int32, copy=False),
             )
-            for name in _ROWS
-        }
         return cls(
             facts=facts,
-            **{name: unpacked(arrays[name]) for name in _NAMES},
-            **trees,
-            **rows,
+            **parts,
             relation_starts=arrays["relation_starts"].astype(np.int64, copy=False),
             relation_properties=arrays["relation_properties"].astype(np.int32, copy=False),
             relation_objects=arrays["relation_objects"].astype(np.int32, copy=False),
@@ -135,10 +135,9 @@ _NAMES = ("classes", "properties", "individuals")
 _SEPARATOR = "\x00"
 
 
-def packed(strings: object) -> npt.NDArray[np.uint8]:
+def packed(strings: Iterable[str]) -> npt.NDArray[np.uint8]:
     """Strings as one array of bytes, each ended by NUL (which no IRI and no label holds)."""
-    assert not isinstance(strings, str)
-    text = "".join(one.replace(_SEPARATOR, " ") + _SEPARATOR for one in strings)  # type: ignore[attr-defined]
+    text = "".join(one.replace(_SEPARATOR, " ") + _SEPARATOR for one in strings)
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
 
 

@@ -1,0 +1,94 @@
+"""Fitting: which operands an operator takes, and the kinds of term their places imply.
+
+A constraint that could never mean anything (`x < true`, `x @> "tea"`) is refused when it is made.
+Elements of a composite's operand must fit the element operator, however deep it goes.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from kbn.errors import InvalidInputError
+from kbn.filters.operators import (
+    ORDER_OPERATORS,
+    STRING_OPERATORS,
+    AnyOperator,
+    Negated,
+    Operator,
+    split_bag,
+)
+from kbn.filters.values import Bag, Family, Operand, Relation, Value, checked_operand, family
+from kbn.ontology.terms import Class, Term
+
+__all__ = ["fit"]
+
+_ORDERED = frozenset({Family.NUMBER, Family.STRING, Family.TIME})
+_TERMS = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL, Family.TERM})
+_HIERARCHIC = frozenset({Family.CLASS, Family.PROPERTY, Family.TERM})
+
+_TAKEN: dict[Operator, tuple[frozenset[Family], str]] = {
+    **dict.fromkeys(ORDER_OPERATORS, (_ORDERED, "a number, a string or a time")),
+    **dict.fromkeys(STRING_OPERATORS, (frozenset({Family.STRING}), "a string")),
+    Operator.EQUIV: (_TERMS, "a class, a property or an individual"),
+    Operator.NOT_EQUIV: (_TERMS, "a class, a property or an individual"),
+    Operator.MORE_SPECIFIC: (_HIERARCHIC, "a class or a property"),
+    Operator.LESS_SPECIFIC: (_HIERARCHIC, "a class or a property"),
+}
+
+
+_SCALAR = ORDER_OPERATORS | {Operator.EQ, Operator.NE}
+_SCALARS = frozenset({str, int, float})
+
+
+def fit(operator: AnyOperator, operand: object) -> Operand | None:
+    """The operand, checked and with the kinds its place implies; an error when it cannot fit."""
+    if operator in _SCALAR and type(operand) in _SCALARS:
+        return checked_operand(operand)  # by far the most common case
+    if operator is Operator.EXISTS:
+        if operand is not None:
+            raise InvalidInputError(f"`any` takes no operand, not even {operand!r}")
+        return None
+    if operand is None:
+        raise InvalidInputError(f"{operator.symbol} needs an operand")
+    if operator is Operator.ONT_PROP and isinstance(operand, (list, tuple)) and len(operand) == 2:
+        return Relation(*operand)
+    return _fitted(operator, checked_operand(operand))
+
+
+def _fitted(operator: AnyOperator, operand: Operand) -> Operand:
+    if isinstance(operator, Negated):
+        return _fitted(operator.operator, operand)
+    parts = split_bag(operator)
+    if parts is not None:
+        return _fitted_bag(operator, parts[1], operand)
+    if operator is Operator.ONT_PROP:
+        return _require(type(operand) is Relation, operator, "[property, individual]", operand)
+    if type(operand) is Relation or (type(operand) is Bag and operand.relational):
+        raise InvalidInputError(f"{operator.symbol} does not take [property, individual]")
+    if operator is Operator.ISA or operator is Operator.IS_NOT_A:
+        if type(operand) is Term:
+            return Class(operand.iri)
+        return _require(type(operand) is Class, operator, "a class", operand)
+    assert isinstance(operator, Operator)
+    if operator in _TAKEN:
+        families, wanted = _TAKEN[operator]
+        return _require(family(cast(Value, operand)) in families, operator, wanted, operand)
+    return operand
+
+
+def _fitted_bag(operator: AnyOperator, element: AnyOperator, operand: Operand) -> Operand:
+    _require(type(operand) is Bag, operator, "a bag", operand)
+    assert type(operand) is Bag
+    if element is Operator.EQ and not operand.relational:
+        return operand
+    fitted = [_fitted(element, item) for item in operand.items]
+    unchanged = all(new is old for new, old in zip(fitted, operand.items, strict=True))
+    return operand if unchanged else Bag.of(fitted)
+
+
+def _require(condition: bool, operator: AnyOperator, wanted: str, operand: Operand) -> Operand:
+    if not condition:
+        shown = repr(operand)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise InvalidInputError(f"{operator.symbol} takes {wanted}, not {shown}")
+    return operand

@@ -1,0 +1,52 @@
+"""Kernels over batches: gathering what rows hit, merging what was found (compiled by Numba)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+@njit(cache=True)
+def count_hits(offsets, indices, valid, token_start, counts):
+    """Add to counts[event] how many tokens the event's elements of one column hit."""
+    for event in range(offsets.shape[0] - 1):
+        for i in range(offsets[event], offsets[event + 1]):
+            if valid[i]:
+                value = indices[i]
+                counts[event] += token_start[value + 1] - token_start[value]
+
+
+@njit(cache=True)
+def fill_hits(offsets, indices, valid, token_start, tokens, fill, hits):
+    """Write those tokens behind fill[event], which moves on."""
+    for event in range(offsets.shape[0] - 1):
+        at = fill[event]
+        for i in range(offsets[event], offsets[event + 1]):
+            if valid[i]:
+                value = indices[i]
+                for k in range(token_start[value], token_start[value + 1]):
+                    hits[at] = tokens[k]
+                    at += 1
+        fill[event] = at
+
+
+@njit(cache=True)
+def merge_by_event(found, found_start, more, owner):
+    """One list per notification from the trie's and the slabs' findings."""
+    events = found_start.shape[0] - 1
+    starts = np.zeros(events + 1, np.int64)
+    for event in range(events):
+        starts[event + 1] = found_start[event + 1] - found_start[event]
+    for i in range(owner.shape[0]):
+        starts[owner[i] + 1] += 1
+    for event in range(events):
+        starts[event + 1] += starts[event]
+    merged = np.empty(starts[events], np.int64)
+    fill = starts[:-1].copy()
+    for event in range(events):
+        for i in range(found_start[event], found_start[event + 1]):
+            merged[fill[event]] = found[i]
+            fill[event] += 1
+    for i in range(owner.shape[0]):
+        merged[fill[owner[i]]] = more[i]
+        fill[owner[i]] += 1
+    return merged, starts

@@ -1,0 +1,308 @@
+"""Kernels of the slabs: filters by their ranges, as bit sets (compiled by Numba; arrays only).
+
+Per slab of 2,048 filters, per axis and grid cell, a row of bits says which filters fail there. One
+notification ORs one row per axis; the zeros left are candidates. Of each candidate the narrowest
+range, its pivot, is compared first, from arrays that lie in slab order, and only then the whole
+code. A bulk load sorts filters by pivot, so that most slabs have one pivot axis and a narrow hull of
+pivots, and a notification outside the hull passes the whole slab by. (The bit sets are HEM's idea;
+cutting them into slabs keeps one slab's rows in the cache while a batch goes over it.)
+
+    rows[slab, axis, cell]  bit set = the filter fails there; cell 0 stands for "axis absent",
+                            cells 1… lie between the axis' grid points
+    idle[slab]              bit set = no filter in that place
+    members, pivot_*        per place: the group, and its narrowest range
+    hull_*                  per slab: the axis all its pivots share, or -1, and their hull
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kbn.matching.code_kernels import (
+    UNCHECKED,
+    first_range,
+    grown,
+    range_count,
+    token_count,
+    verify,
+)
+
+SLAB = 2048
+SLAB_WORDS = SLAB // 64
+ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+_ONE = np.uint64(1)
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_POSITIONS = np.zeros(64, np.int64)
+for _i in range(64):
+    _POSITIONS[(int(_DE_BRUIJN) << _i & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
+
+
+@njit(cache=True, inline="always")
+def _lowest_bit(word):
+    """The position of the only set bit of `word`, by a de Bruijn sequence."""
+    return _POSITIONS[(word * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@njit(cache=True, inline="always")
+def cell_of(grid, axis, size, value):
+    """1 + the number of grid points at or below `value`."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) >> 1
+        if grid[axis, middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1
+
+
+@njit(cache=True)
+def find_pivots(groups, code, code_as_float, code_start, grid, grid_size):
+    """The axis, low and high of each group's narrowest range.
+
+    Widths on different axes compare by the share of the grid they span, and within a cell by length.
+    """
+    axes = np.empty(groups.shape[0], np.int32)
+    lows = np.empty(groups.shape[0], np.float64)
+    highs = np.empty(groups.shape[0], np.float64)
+    for i in range(groups.shape[0]):
+        start = code_start[groups[i]]
+        position = first_range(code, start)
+        narrowest = np.inf
+        for _ in range(range_count(code[start])):
+            axis = code[position] & 0xFFFFFF
+            low, high = code_as_float[position + 1], code_as_float[position + 2]
+            size = grid_size[axis]
+            cells = cell_of(grid, axis, size, high) - cell_of(grid, axis, size, low) + 1
+            width = cells / (size + 1)
+            if cells == 1 and size > 1:
+                spread = grid[axis, size - 1] - grid[axis, 0]
+                width = min(width, (high - low) / spread)
+            if width < narrowest:
+                narrowest = width
+                axes[i], lows[i], highs[i] = axis, low, high
+            position += 3
+    return axes, lows, highs
+
+
+@njit(cache=True)
+def insert_slabs(
+    groups,
+    pivots,
+    first_place,
+    code,
+    code_as_float,
+    code_start,
+    rows,
+    idle,
+    grid,
+    grid_size,
+    members,
+    pivot_axis,
+    pivot_low,
+    pivot_high,
+    hull_axis,
+    hull_low,
+    hull_high,
+):
+    """Put the groups, with their pivots, into the places from `first_place` on."""
+    axes, lows, highs = pivots
+    for i in range(groups.shape[0]):
+        place = first_place + i
+        slab = place // SLAB
+        if place % SLAB == 0:
+            hull_axis[slab], hull_low[slab], hull_high[slab] = axes[i], lows[i], highs[i]
+        elif hull_axis[slab] != axes[i]:
+            hull_axis[slab] = -1
+        hull_low[slab] = min(hull_low[slab], lows[i])
+        hull_high[slab] = max(hull_high[slab], highs[i])
+        pivot_axis[place], pivot_low[place], pivot_high[place] = axes[i], lows[i], highs[i]
+        members[place] = groups[i]
+        word = (place % SLAB) >> 6
+        bit = _ONE << np.uint64(place & 63)
+        idle[slab, word] &= ~bit
+        start = code_start[groups[i]]
+        position = first_range(code, start)
+        for _ in range(range_count(code[start])):
+            axis = code[position] & 0xFFFFFF
+            size = grid_size[axis]
+            first = cell_of(grid, axis, size, code_as_float[position + 1])
+            last = cell_of(grid, axis, size, code_as_float[position + 2])
+            for cell in range(size + 2):
+                if cell < first or cell > last:
+                    rows[slab, axis, cell, word] |= bit
+            position += 3
+
+
+@njit(cache=True)
+def collect_bounds(groups, code, code_as_float, code_start):
+    """Both bounds of every range of the groups, and the axis of each."""
+    total = 0
+    for i in range(groups.shape[0]):
+        total += 2 * range_count(code[code_start[groups[i]]])
+    axis_of = np.empty(total, np.int64)
+    bounds = np.empty(total, np.float64)
+    at = 0
+    for i in range(groups.shape[0]):
+        start = code_start[groups[i]]
+        position = first_range(code, start)
+        for _ in range(range_count(code[start])):
+            axis_of[at] = axis_of[at + 1] = code[position] & 0xFFFFFF
+            bounds[at] = code_as_float[position + 1]
+            bounds[at + 1] = code_as_float[position + 2]
+            at += 2
+            position += 3
+    return axis_of, bounds
+
+
+@njit(cache=True)
+def choose_slabs(groups, code, code_start, selectivity, share_max):
+    """Which groups belong in the slabs: those with ranges whose tokens select too little."""
+    chosen = np.zeros(groups.shape[0], np.bool_)
+    for i in range(groups.shape[0]):
+        start = code_start[groups[i]]
+        header = code[start]
+        if range_count(header) == 0:
+            continue
+        share = 1.0
+        for k in range(start + 1, start + 1 + token_count(header)):
+            share *= selectivity[code[k]]
+        chosen[i] = share > share_max
+    return chosen
+
+
+@njit(cache=True)
+def cells_of(values, present, axes, grid, grid_size):
+    """Per notification and axis, its cell; rounded up to whole quartets of axes."""
+    cells = np.zeros((values.shape[0], (axes + 3) // 4 * 4), np.int64)
+    for event in range(values.shape[0]):
+        for axis in range(axes):
+            if present[event, axis]:
+                cells[event, axis] = cell_of(grid, axis, grid_size[axis], values[event, axis])
+    return cells
+
+
+@njit(cache=True)
+def scan_slab(
+    slab,
+    rows,
+    idle,
+    cells,
+    members,
+    pivot_axis,
+    pivot_low,
+    pivot_high,
+    hull_axis,
+    hull_low,
+    hull_high,
+    code,
+    code_as_float,
+    code_start,
+    alive,
+    stamps,
+    stamp,
+    values,
+    rests,
+    present,
+    covering,
+    failed,
+    found,
+    count,
+):
+    """Emit the groups of one slab that the notification satisfies (in the form `walk` emits)."""
+    shared = hull_axis[slab]
+    if shared >= 0:
+        if not present[shared]:
+            return found, count
+        if values[shared] < hull_low[slab] or values[shared] > hull_high[slab]:
+            return found, count
+    for w in range(SLAB_WORDS):
+        failed[w] = idle[slab, w]
+    for axis in range(0, cells.shape[0], 4):
+        # Four rows at a time: `failed` is read and written once for them all.
+        row0 = rows[slab, axis, cells[axis]]
+        row1 = rows[slab, axis + 1, cells[axis + 1]]
+        row2 = rows[slab, axis + 2, cells[axis + 2]]
+        row3 = rows[slab, axis + 3, cells[axis + 3]]
+        for w in range(SLAB_WORDS):
+            failed[w] |= row0[w] | row1[w] | row2[w] | row3[w]
+    for w in range(SLAB_WORDS):
+        left = ~failed[w]
+        while left != 0:
+            lowest = left & (~left + _ONE)
+            left ^= lowest
+            place = slab * SLAB + w * 64 + _lowest_bit(lowest)
+            pivot = values[pivot_axis[place]]
+            if pivot < pivot_low[place] or pivot > pivot_high[place]:
+                continue
+            group = members[place]
+            if alive[group] == 0:
+                continue
+            verdict = verify(
+                code, code_as_float, code_start[group], True, stamps, stamp, values, rests,
+                present, covering,
+            )  # fmt: skip
+            if verdict > 0:
+                if count >= found.shape[0]:
+                    found = grown(found)
+                found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+                count += 1
+    return found, count
+
+
+@njit(cache=True)
+def scan_many(
+    hits,
+    hit_start,
+    restamp,
+    code,
+    code_as_float,
+    code_start,
+    alive,
+    clock,
+    stamps,
+    values,
+    rests,
+    present,
+    axes,
+    slabs,
+    rows,
+    idle,
+    grid,
+    grid_size,
+    members,
+    pivot_axis,
+    pivot_low,
+    pivot_high,
+    hull_axis,
+    hull_low,
+    hull_high,
+):
+    """The slabs' answer for a batch, slab by slab while its rows are in the cache.
+
+    Returns the found groups and the notification of each.
+    """
+    events = values.shape[0]
+    cells = cells_of(values, present, axes, grid, grid_size)
+    found = np.empty(max(1024, 64 * events), np.int64)
+    owner = np.empty(found.shape[0], np.int32)
+    failed = np.empty(SLAB_WORDS, np.uint64)
+    count = 0
+    for slab in range(slabs):
+        for event in range(events):
+            if restamp:  # the filters of slabs name tokens too
+                clock[0] += 1
+                for i in range(hit_start[event], hit_start[event + 1]):
+                    stamps[hits[i]] = clock[0]
+            before = count
+            found, count = scan_slab(
+                slab, rows, idle, cells[event], members, pivot_axis, pivot_low, pivot_high,
+                hull_axis, hull_low, hull_high, code, code_as_float, code_start, alive, stamps, clock[0], values[event], rests[event],
+                present[event], False, failed, found, count,
+            )  # fmt: skip
+            while owner.shape[0] < count:
+                owner = grown(owner)
+            owner[before:count] = event
+    return found[:count], owner[:count]

@@ -1,0 +1,265 @@
+"""Kernels of the trie: filters by their tokens (compiled by Numba; arrays and integers only).
+
+The trie is one open-addressing table from (node, token) to child, so that inserting is incremental
+and the same arrays serve a live matcher and a memory-mapped snapshot. The tokens of a filter, and the
+hits of a notification, are in the order of `rank`; a walk visits just the nodes whose tokens were all
+hit. A node's 64-bit mask of its children's tokens saves most probes that would miss.
+
+    slots[:, 0]  node << 32 | token, or EMPTY
+    slots[:, 1]  child << 33 | (group + 1) << 1 | inner
+    masks        per node, a bit for the hash of each child's token
+    chains       per node, the first of its groups that need verifying; chain_next leads on
+
+`inner` says that the child has children or a chain, so that a leaf costs one look at memory.
+Kernels that emit take a growable array and return it: Numba has no cheap list.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kbn.matching.code_kernels import EMPTY, UNCHECKED, grown, token_count, verify
+
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
+
+
+@njit(cache=True, inline="always")
+def _slot_of(key, bits):
+    return np.int64((np.uint64(key) * _HASH) >> np.uint64(64 - bits))
+
+
+@njit(cache=True, inline="always")
+def _child_bit(token):
+    return _ONE << ((np.uint64(token) * _HASH) >> np.uint64(58))
+
+
+@njit(cache=True)
+def rehash_trie(old, new, bits):
+    mask = new.shape[0] - 1
+    new[:, 0] = EMPTY
+    for i in range(old.shape[0]):
+        key = old[i, 0]
+        if key == EMPTY:
+            continue
+        slot = _slot_of(key, bits)
+        while new[slot, 0] != EMPTY:
+            slot = (slot + 1) & mask
+        new[slot, 0] = key
+        new[slot, 1] = old[i, 1]
+
+
+@njit(cache=True)
+def insert_group(group, tokens, count, residual, slots, bits, masks, chains, chain_next, nodes):
+    """Hang `group` under the path of tokens[:count]; returns the number of nodes.
+
+    A group with a residual joins the node's chain, one without is the node's own. The path's
+    tokens are in rank order, and the caller has made room for `count` more nodes.
+    """
+    mask = slots.shape[0] - 1
+    node = 0
+    parent_slot = np.int64(-1)
+    for i in range(count):
+        token = tokens[i]
+        masks[node] |= _child_bit(token)
+        if parent_slot >= 0:
+            slots[parent_slot, 1] |= 1
+        key = (np.int64(node) << 32) | np.int64(token)
+        slot = _slot_of(key, bits)
+        while slots[slot, 0] != EMPTY and slots[slot, 0] != key:
+            slot = (slot + 1) & mask
+        if slots[slot, 0] == EMPTY:
+            slots[slot, 0] = key
+            slots[slot, 1] = np.int64(nodes) << 33
+            masks[nodes] = np.uint64(0)
+            chains[nodes] = EMPTY
+            nodes += 1
+        node = slots[slot, 1] >> 33
+        parent_slot = slot
+    if residual or parent_slot < 0:
+        chain_next[group] = chains[node]
+        chains[node] = group
+        if parent_slot >= 0:
+            slots[parent_slot, 1] |= 1
+    else:
+        slots[parent_slot, 1] |= (np.int64(group) + 1) << 1
+    return nodes
+
+
+@njit(cache=True, inline="always")
+def _sort_by_rank(tokens, start, end, rank):
+    for i in range(start + 1, end):
+        token = tokens[i]
+        j = i - 1
+        while j >= start and rank[tokens[j]] > rank[token]:
+            tokens[j + 1] = tokens[j]
+            j -= 1
+        tokens[j + 1] = token
+
+
+@njit(cache=True)
+def sort_by_rank(tokens, start, end, rank):
+    if end - start < 48:
+        _sort_by_rank(tokens, start, end, rank)
+        return
+    part = tokens[start:end].copy()
+    order = np.argsort(rank[part])
+    for i in range(end - start):
+        tokens[start + i] = part[order[i]]
+
+
+@njit(cache=True)
+def insert_groups(
+    members, code, code_start, rank, slots, bits, masks, chains, chain_next, nodes, path
+):
+    """Insert many groups; `path` is room for the longest token list. Returns the node count."""
+    for m in range(members.shape[0]):
+        group = members[m]
+        start = code_start[group]
+        header = code[start]
+        count = token_count(header)
+        for i in range(count):
+            path[i] = code[start + 1 + i]
+        sort_by_rank(path, 0, count, rank)
+        residual = header != count
+        nodes = insert_group(
+            group, path, count, residual, slots, bits, masks, chains, chain_next, nodes
+        )
+    return nodes
+
+
+@njit(cache=True)
+def walk(
+    tokens,
+    start,
+    end,
+    slots,
+    bits,
+    masks,
+    chains,
+    chain_next,
+    code,
+    code_as_float,
+    code_start,
+    alive,
+    some_dead,
+    stamps,
+    stamp,
+    values,
+    rests,
+    present,
+    covering,
+    found,
+    count,
+    stack,
+):
+    """Emit the groups of the trie satisfied by the hit tokens[start:end], sorted by rank.
+
+    `found` receives the group shifted left by one, the low bit set when checks remain. `stack` has
+    room for (end - start + 2) levels and more: the walk is depth first, siblings wait on it.
+    """
+    mask = slots.shape[0] - 1
+    stack[0, 0] = 0
+    stack[0, 1] = start
+    top = 1
+    while top > 0:
+        top -= 1
+        node = stack[top, 0]
+        first = stack[top, 1]
+        group = chains[node]
+        while group != EMPTY:
+            if alive[group] > 0:
+                verdict = verify(
+                    code, code_as_float, code_start[group], False, stamps, stamp,
+                    values, rests, present, covering,
+                )  # fmt: skip
+                if verdict > 0:
+                    if count >= found.shape[0]:
+                        found = grown(found)
+                    found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+                    count += 1
+            group = chain_next[group]
+        children = masks[node]
+        for j in range(first, end):
+            token = tokens[j]
+            if children & _child_bit(token) == 0:
+                continue
+            key = (np.int64(node) << 32) | np.int64(token)
+            slot = _slot_of(key, bits)
+            while slots[slot, 0] != key and slots[slot, 0] != EMPTY:
+                slot = (slot + 1) & mask
+            if slots[slot, 0] == EMPTY:
+                continue
+            payload = slots[slot, 1]
+            group = ((payload >> 1) & 0xFFFFFFFF) - 1
+            if group >= 0 and (not some_dead or alive[group] > 0):
+                if count >= found.shape[0]:
+                    found = grown(found)
+                found[count] = np.int64(group) << 1
+                count += 1
+            if payload & 1:
+                if top >= stack.shape[0]:
+                    bigger = np.empty((2 * top, 2), stack.dtype)
+                    bigger[:top] = stack
+                    stack = bigger
+                stack[top, 0] = payload >> 33
+                stack[top, 1] = j + 1
+                top += 1
+    return found, count, stack
+
+
+@njit(cache=True, inline="always")
+def stamp_hits(hits, start, end, stamps, stamp):
+    """Stamp the hit tokens and close up duplicates in place; returns the new end."""
+    kept = start
+    for i in range(start, end):
+        token = hits[i]
+        if stamps[token] != stamp:
+            stamps[token] = stamp
+            hits[kept] = token
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def walk_many(
+    hits,
+    hit_start,
+    rank,
+    slots,
+    bits,
+    masks,
+    chains,
+    chain_next,
+    code,
+    code_as_float,
+    code_start,
+    alive,
+    some_dead,
+    clock,
+    stamps,
+    values,
+    rests,
+    present,
+):
+    """The trie's answer for a batch: found groups and, per notification, where its own begin."""
+    events = hit_start.shape[0] - 1
+    found = np.empty(max(1024, 64 * events), np.int64)
+    found_start = np.empty(events + 1, np.int64)
+    stack = np.empty((64, 2), np.int64)
+    count = 0
+    for event in range(events):
+        found_start[event] = count
+        clock[0] += 1
+        stamp = clock[0]
+        start = hit_start[event]
+        end = stamp_hits(hits, start, hit_start[event + 1], stamps, stamp)
+        sort_by_rank(hits, start, end, rank)
+        found, count, stack = walk(
+            hits, start, end, slots, bits, masks, chains, chain_next, code, code_as_float,
+            code_start, alive, some_dead, stamps, stamp, values[event], rests[event],
+            present[event], False, found, count, stack,
+        )  # fmt: skip
+    found_start[events] = count
+    return found[:count], found_start
