@@ -7,7 +7,7 @@ boundary cases (equal operands, one value a prefix of another, equivalent classe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -43,11 +43,56 @@ class SmallOntology:
             return {(random.choice(left), random.choice(right)) for _ in range(count)}
 
         classes, things = [*CLASSES, PUNNED], [*INDIVIDUALS, PUNNED]
-        self.below = closed(some(classes, classes, random.randrange(7)), classes)
-        self.under = closed(some(PROPERTIES, PROPERTIES, random.randrange(4)), PROPERTIES)
-        same = some(things, things, random.randrange(3))
-        self.same = closed(same | {(b, a) for a, b in same}, things)
-        typed = some(things, classes, random.randrange(6))
+        facts = {
+            (random.choice(things), random.choice(PROPERTIES), random.choice(things))
+            for _ in range(random.randrange(5))
+        }
+        self._close(
+            some(classes, classes, random.randrange(7)),
+            some(PROPERTIES, PROPERTIES, random.randrange(4)),
+            some(things, things, random.randrange(3)),
+            some(things, classes, random.randrange(6)),
+            facts,
+            some(classes, classes, random.randrange(3)),
+        )
+
+    @classmethod
+    def stated(
+        cls,
+        *,
+        below: Iterable[tuple[str, str]] = (),
+        under: Iterable[tuple[str, str]] = (),
+        same: Iterable[tuple[str, str]] = (),
+        typed: Iterable[tuple[str, str]] = (),
+        facts: Iterable[tuple[str, str, str]] = (),
+        apart: Iterable[tuple[str, str]] = (),
+    ) -> SmallOntology:
+        """The ontology that says just this, and what follows."""
+        made = cls.__new__(cls)
+        made._close(set(below), set(under), set(same), set(typed), set(facts), set(apart))
+        return made
+
+    def _close(
+        self,
+        below: set[tuple[str, str]],
+        under: set[tuple[str, str]],
+        same: set[tuple[str, str]],
+        typed: set[tuple[str, str]],
+        facts: set[tuple[str, str, str]],
+        apart: set[tuple[str, str]],
+    ) -> None:
+        self.names = {
+            "class": {*CLASSES, PUNNED, *(name for pair in below | apart for name in pair)}
+            | {c for _, c in typed},
+            "property": {*PROPERTIES, *(name for pair in under for name in pair)}
+            | {p for _, p, _ in facts},
+            "individual": {*INDIVIDUALS, PUNNED, *(name for pair in same for name in pair)}
+            | {i for i, _ in typed}
+            | {name for s, _, o in facts for name in (s, o)},
+        }
+        self.below = closed(below, sorted(self.names["class"]))
+        self.under = closed(under, sorted(self.names["property"]))
+        self.same = closed(same | {(b, a) for a, b in same}, sorted(self.names["individual"]))
         self.typed = {
             (i, d)
             for i, j in self.same
@@ -55,10 +100,6 @@ class SmallOntology:
             if j == k
             for e, d in self.below
             if e == c
-        }
-        facts = {
-            (random.choice(things), random.choice(PROPERTIES), random.choice(things))
-            for _ in range(random.randrange(5))
         }
         self.facts = {
             (i, q, o)
@@ -70,24 +111,18 @@ class SmallOntology:
             for n2, o in self.same
             if n2 == n
         }
-        apart = some(classes, classes, random.randrange(3))
-        self.apart = {
+        inherited = {
             (a, b)
             for c, d in apart
-            for a, c2 in self.below
-            if c2 == c
-            for b, d2 in self.below
-            if d2 == d
+            for a, e in self.below
+            if e == c
+            for b, f in self.below
+            if f == d
         }
-        self.apart |= {(b, a) for a, b in self.apart}
+        self.apart = inherited | {(b, a) for a, b in inherited}
 
     def kinds(self, iri: str) -> frozenset[str]:
-        named = {
-            "class": [*CLASSES, PUNNED],
-            "property": PROPERTIES,
-            "individual": [*INDIVIDUALS, PUNNED],
-        }
-        return frozenset(kind for kind, names in named.items() if iri in names)
+        return frozenset(kind for kind, names in self.names.items() if iri in names)
 
     def require(self, iri: str, kind: str | None = None) -> None:
         kinds = self.kinds(iri)

@@ -6,6 +6,7 @@ one at a time and in a batch.
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Hashable
 from pathlib import Path
@@ -24,6 +25,9 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
 from kbn.filters.semantics import resolve
 from kbn.matching import LinearScan, Matcher
+
+# The lead is writing it: the rules that need it wait.
+HAS_SNAPSHOTS = importlib.util.find_spec("kbn.matching.snapshot") is not None
 
 
 class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
@@ -94,11 +98,12 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
         assert_batch_agrees(self.matcher, published)
 
     @rule()
-    @precondition(lambda self: len(self.frozen) < 2)
+    @precondition(lambda self: HAS_SNAPSHOTS and len(self.frozen) < 2)
     def take_snapshot(self) -> None:
         self.frozen.append((self.matcher.snapshot(), self._frozen_oracle()))
 
     @rule()
+    @precondition(lambda self: HAS_SNAPSHOTS)
     def save_and_go_on_with_the_loaded_one(self) -> None:
         target = self.directory / f"saved-{self.added}"
         self.matcher.save(target)

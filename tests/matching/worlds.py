@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -38,7 +37,17 @@ STRANGER = "Stranger"
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 NUMBERS = (-1, 0, -0.0, 1, 1.0, 1.5, 2, 3, 7, 2**53 - 1, 2**53, 2**53 + 1, 2.0**53, 2**53 + 2)
-HUGE = (2**63 - 1, 2**63 - 2, 2**63 - 513, -(2**63), 2.0**63, -(2.0**63), math.inf, -math.inf, 1e308)
+HUGE = (
+    2**63 - 1,
+    2**63 - 2,
+    2**63 - 513,
+    -(2**63),
+    2.0**63,
+    -(2.0**63),
+    math.inf,
+    -math.inf,
+    1e308,
+)
 STRINGS = ("", "a", "ab", "abc", "b", "ba", "bc", "aa", "a\0", "\U0010ffff", "é", "1", "true")
 TIMES = (
     NOON,
@@ -140,14 +149,24 @@ def _random_written(random: Random) -> Written:
     )
 
 
-@dataclass(frozen=True)
 class World:
     """An ontology or none, and what can be asked and said about each attribute."""
 
-    number: int
-    ontology: Ontology | None
-    constraints: tuple[Constraint, ...]
-    values: dict[str, tuple[Any, ...]]
+    # No dataclass: Hypothesis would print every field of one.
+    def __init__(
+        self,
+        number: int,
+        ontology: Ontology | None,
+        constraints: tuple[Constraint, ...],
+        values: dict[str, tuple[Any, ...]],
+    ) -> None:
+        self.number = number
+        self.ontology = ontology
+        self.constraints = constraints
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"world_of({self.number})"
 
     def filter(self, positions: Sequence[int]) -> Filter:
         """The conjunction of the constraints at these positions."""
@@ -169,7 +188,9 @@ class World:
         )
 
     def random_filter(self, random: Random, most: int = 3) -> Filter:
-        return self.filter([random.randrange(len(self.constraints)) for _ in range(random.randrange(most + 1))])
+        return self.filter(
+            [random.randrange(len(self.constraints)) for _ in range(random.randrange(most + 1))]
+        )
 
 
 @lru_cache(maxsize=128)
@@ -261,7 +282,9 @@ def _operand(random: Random, operator: Any, theme: str, strict: bool) -> Any:
         return _operand(random, operator.operator, theme, strict)
     if isinstance(operator, Composite):
         sizes = (0, 1, 1, 1, 2, 2, 3)
-        items = [_element(random, operator.element, theme, strict) for _ in range(random.choice(sizes))]
+        items = [
+            _element(random, operator.element, theme, strict) for _ in range(random.choice(sizes))
+        ]
         if items and random.random() < 0.3:
             items.append(random.choice(items))
         return Bag(*items)

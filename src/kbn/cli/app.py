@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kbn.cli import demo, lab, match, ontology
+from kbn.cli import bench, demo, lab, match, ontology
 
 
 @dataclass
@@ -63,3 +63,4 @@ app.command("demo", short_help="See who gets what, and why, in a small example."
 app.command("match", short_help="Match a file of notifications with subscriptions.")(match.match)
 app.add_typer(ontology.app, name="ontology")
 app.add_typer(lab.app, name="lab")
+app.add_typer(bench.app, name="bench")

@@ -13,27 +13,59 @@ be served: everything it reaches is taken by others who reach nothing more (Hall
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 __all__ = ["all_served"]
 
 
-def all_served(rows: Sequence[int], partners: int) -> bool:
+def all_served(
+    rows: Sequence[int], partners: int, certain: Callable[[int, int], bool] | None = None
+) -> bool:
     """Whether each row can be given a partner of its own among its set bits.
+
+    With `certain`, bits are only candidates: certain(row, partner) is asked before one is used,
+    and a candidate that turns out wrong is struck off.
 
     >>> all_served([0b11, 0b01], 2), all_served([0b01, 0b01], 2)
     (True, False)
     """
     if len(rows) > partners or not all(rows):
         return False
-    return _Assignment(rows, partners).complete()
+    if certain is None:
+        if _reach(rows) < len(rows):
+            return False
+        if _first_come_first_served(rows, partners):
+            return True
+    return _Assignment(list(rows), partners, certain).complete()
+
+
+def _reach(rows: Sequence[int]) -> int:
+    """How many partners there are for all rows together."""
+    together = 0
+    for row in rows:
+        together |= row
+    return together.bit_count()
+
+
+def _first_come_first_served(rows: Sequence[int], partners: int) -> bool:
+    """Whether it works out without any thought, as it mostly does for small bags."""
+    free = (1 << partners) - 1
+    for row in rows:
+        open_to = row & free
+        if not open_to:
+            return False
+        free ^= open_to & -open_to
+    return True
 
 
 class _Assignment:
     """A partial assignment that grows; `owner[t]` is the row partner t is given to."""
 
-    def __init__(self, rows: Sequence[int], partners: int) -> None:
+    def __init__(
+        self, rows: list[int], partners: int, certain: Callable[[int, int], bool] | None
+    ) -> None:
         self.rows = rows
+        self.certain = certain
         self.owner = [-1] * partners
         self.free = (1 << partners) - 1
         self.unseen = 0
@@ -51,27 +83,37 @@ class _Assignment:
     def _serve_choosiest_first(self) -> list[int]:
         waiting = []
         for row in sorted(range(len(self.rows)), key=lambda index: self.rows[index].bit_count()):
-            open_to = self.rows[row] & self.free
-            if open_to:
-                self._give(_lowest(open_to), row)
+            partner = self._choose(row, self.free)
+            if partner >= 0:
+                self._give(partner, row)
             else:
                 waiting.append(row)
         return waiting
+
+    def _choose(self, row: int, among: int) -> int:
+        """A partner that is right for the row, or -1."""
+        while True:
+            left = self.rows[row] & among
+            if not left:
+                return -1
+            partner = (left & -left).bit_length() - 1
+            if self.certain is None or self.certain(row, partner):
+                return partner
+            self.rows[row] ^= 1 << partner
 
     def _augment(self, root: int) -> bool:
         """Serve `root` by moving others along a path that ends at a free partner."""
         path: list[int] = [root]
         via: list[int] = []
         while path:
-            open_to = self.rows[path[-1]] & self.free
-            if open_to:
-                for row, partner in zip(path, via, strict=False):
-                    self.owner[partner] = row
-                self._give(_lowest(open_to), path[-1])
+            partner = self._choose(path[-1], self.free)
+            if partner >= 0:
+                for row, passed in zip(path, via, strict=False):
+                    self.owner[passed] = row
+                self._give(partner, path[-1])
                 return True
-            ahead = self.rows[path[-1]] & self.unseen
-            if ahead:
-                partner = _lowest(ahead)
+            partner = self._choose(path[-1], self.unseen)
+            if partner >= 0:
                 self.unseen ^= 1 << partner
                 via.append(partner)
                 path.append(self.owner[partner])
@@ -84,7 +126,3 @@ class _Assignment:
     def _give(self, partner: int, row: int) -> None:
         self.owner[partner] = row
         self.free ^= 1 << partner
-
-
-def _lowest(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1

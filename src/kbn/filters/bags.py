@@ -10,9 +10,9 @@ notification's bag, whichever side is served). The general answer is bipartite m
   class has enough partners outside itself, and all together have enough.
 - `<` `<=` `>` `>=`: whoever is hardest to serve takes the best partner; sorting decides.
 
-For the other plain operators the pairs are found through an index (the ancestors of a class, the
-prefixes of a string) instead of trying all. Only a nested composite, or a bag with a bare term in
-it, is tried pair by pair, and then every pair of distinct elements at most once.
+For the rest, `candidates` finds through indexes who may partner whom, which for a nested composite
+can be too many; a pair that matching wants to use is then looked at first. Only a bag with a bare
+term in it starts with every pair as a candidate.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 from kbn.filters.assignment import all_served
-from kbn.filters.element_pairs import related_pairs
-from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator
+from kbn.filters.candidates import Places, Spread, spread, transposed
+from kbn.filters.inner_bags import inner_check
+from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, family, key
 from kbn.filters.vocabulary import Vocabulary, settled
 from kbn.ontology.terms import Term
@@ -31,6 +32,7 @@ from kbn.ontology.terms import Term
 __all__ = ["Compare", "all_partnered", "bags_related", "settled_bag"]
 
 Compare: TypeAlias = Callable[[AnyOperator, Operand, Operand, Vocabulary], bool]
+_Related: TypeAlias = Callable[[Operand, Operand], bool]
 _Classify: TypeAlias = Callable[[Operand], tuple[Hashable, Hashable] | None]
 
 
@@ -66,22 +68,12 @@ def all_partnered(
 ) -> bool:
     """Whether each served element can have a partner of its own with fits(served, partner).
 
-    `fits` must depend on the elements' values alone; it is asked about each distinct pair once.
+    `fits` must depend on the elements' values alone; it is asked about a distinct pair once at
+    most, and only about pairs that matter.
     """
-    if len(served) > len(partners):
-        return False
-    groups, masks = _grouped(served), _masks(partners)
-    distinct: list[tuple[Operand, int]] = [(part, masks[key(part)]) for part in _first(partners)]
-    fits = _asked_once(fits)
-    if _first_come_first_served(groups, distinct, fits):
-        return True
-    rows: list[int] = []
-    for item, count in groups:
-        row = sum(mask for partner, mask in distinct if fits(item, partner))
-        if not row:
-            return False
-        rows.extend([row] * count)
-    return all_served(rows, len(partners))
+    everyone = (1 << len(partners)) - 1
+    partners = sorted(partners, key=_size)
+    return all_served([everyone] * len(served), len(partners), _asked_once(served, partners, fits))
 
 
 def _decided(
@@ -214,21 +206,34 @@ def _matched(
     ontology: Vocabulary,
     compare: Compare,
 ) -> bool:
-    groups, masks = _grouped(served), _masks(partners)
-    distinct = _first(partners)
-    items = [item for item, _ in groups]
-    pairs = related_pairs(element, *((distinct, items) if inward else (items, distinct)), ontology)
-    if pairs is None:
-        return _tried_by_pair(element, served, partners, inward, ontology, compare)
-    rows = [0] * len(groups)
-    bits = [masks[key(item)] for item in distinct]
-    for left, right in pairs:
-        mine, theirs = (right, left) if inward else (left, right)
-        rows[mine] |= bits[theirs]
-    if not all(rows):
+    mine, theirs = served.items, sorted(partners.items, key=_size)
+    found = _candidates(element, mine, theirs, inward, ontology)
+    if found.exact:
+        return all_served(found.rows, len(theirs))
+    if not all(found.rows):
         return False
-    repeated = [row for row, (_, count) in zip(rows, groups, strict=True) for _ in range(count)]
-    return all_served(repeated, len(partners))
+    xs, vs = (theirs, mine) if inward else (mine, theirs)
+    quick = inner_check(element, xs, vs, ontology)
+    fits = _oriented(quick or _fixed(element, ontology, compare), inward)
+    return all_served(found.rows, len(theirs), _asked_once(mine, theirs, fits))
+
+
+def _candidates(
+    element: AnyOperator,
+    mine: Sequence[Operand],
+    theirs: Sequence[Operand],
+    inward: bool,
+    ontology: Vocabulary,
+) -> Spread:
+    """Who may partner whom, as rows for the served side."""
+    xs, vs = (theirs, mine) if inward else (mine, theirs)
+    parts = split_bag(element)
+    easy_by_x = parts is None or parts[0] is not Operator.SUPER_BAG
+    if parts is None or easy_by_x is not inward:
+        return spread(element, xs, vs, Places(len(theirs)), not inward, ontology)
+    # A composite narrows candidates best from the side whose inner elements are to be served.
+    columns = spread(element, xs, vs, Places(len(mine)), inward, ontology)
+    return Spread(transposed(columns.rows, len(mine)), columns.exact)
 
 
 def _tried_by_pair(
@@ -239,65 +244,42 @@ def _tried_by_pair(
     ontology: Vocabulary,
     compare: Compare,
 ) -> bool:
-    def fits(mine: Operand, theirs: Operand) -> bool:
-        x, v = (theirs, mine) if inward else (mine, theirs)
-        return compare(element, x, v, ontology)
-
+    fits = _oriented(_fixed(element, ontology, compare), inward)
     return all_partnered(served.items, partners.items, fits)
 
 
-def _asked_once(fits: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    answers: dict[tuple[int, int], bool] = {}
-
-    def remembered(mine: Operand, theirs: Operand) -> bool:
-        pair = (id(mine), id(theirs))  # the callers hold one object for each distinct element
-        if pair not in answers:
-            answers[pair] = fits(mine, theirs)
-        return answers[pair]
-
-    return remembered
+def _fixed(element: AnyOperator, ontology: Vocabulary, compare: Compare) -> _Related:
+    return lambda x, v: compare(element, x, v, ontology)
 
 
-def _first_come_first_served(
-    groups: list[tuple[Operand, int]],
-    distinct: list[tuple[Operand, int]],
-    fits: Callable[[Any, Any], bool],
-) -> bool:
-    """Try the obvious: small bags to small bags. False means only that it did not work out."""
-    left = [[item, mask.bit_count()] for item, mask in sorted(distinct, key=_by_size)]
-    for item, count in sorted(groups, key=_by_size):
-        for place in left:
-            if place[1] and fits(item, place[0]):
-                taken = min(count, cast(int, place[1]))
-                place[1] -= taken  # type: ignore[operator]
-                count -= taken
-                if not count:
-                    break
-        if count:
-            return False
-    return True
+def _oriented(related: _Related, inward: bool) -> _Related:
+    """The same question with the served element first."""
+    return (lambda mine, theirs: related(theirs, mine)) if inward else related
 
 
-def _by_size(pair: tuple[Operand, int]) -> int:
-    return len(pair[0]) if type(pair[0]) is Bag else 0
+def _asked_once(
+    served: Sequence[Operand], partners: Sequence[Operand], fits: Callable[[Any, Any], bool]
+) -> Callable[[int, int], bool]:
+    """The same question by position, answered from memory for equal elements."""
+    mine, theirs = _numbered(served), _numbered(partners)
+    width = len(partners)
+    answers: dict[int, bool] = {}
+
+    def certain(row: int, partner: int) -> bool:
+        pair = mine[row] * width + theirs[partner]
+        known = answers.get(pair)
+        if known is None:
+            known = answers[pair] = fits(served[row], partners[partner])
+        return known
+
+    return certain
 
 
-def _grouped(items: Iterable[Operand]) -> list[tuple[Operand, int]]:
-    """The distinct elements and how often each occurs."""
-    items = list(items)
-    counts = Counter(map(key, items))
-    return [(item, counts[key(item)]) for item in _first(items)]
+def _numbered(items: Sequence[Operand]) -> list[int]:
+    """A number for each element, the same for equal ones."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(key(item), len(numbers)) for item in items]
 
 
-def _first(items: Iterable[Operand]) -> list[Operand]:
-    return list({key(item): item for item in items}.values())
-
-
-def _masks(items: Iterable[Operand]) -> dict[object, int]:
-    """For each distinct element the bits of its copies."""
-    masks: dict[object, int] = {}
-    start = 0
-    for name, count in Counter(map(key, items)).items():
-        masks[name] = ((1 << count) - 1) << start
-        start += count
-    return masks
+def _size(item: Operand) -> int:
+    return len(item) if type(item) is Bag else 0

@@ -1,43 +1,86 @@
 """Which elements of two bags an operator relates, found through an index instead of trying all.
 
 A class is below exactly its ancestors, a string starts with exactly its prefixes: looking those up
-among the other bag's elements costs what the answer costs. The negative of an operator relates the
-rest of the pairs it takes.
+among the other bag's elements costs what the answer costs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import accumulate
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from kbn.filters.operators import AnyOperator, Negated, Operator, negate
-from kbn.filters.values import Operand, Relation
+from kbn.filters.operators import ORDER_OPERATORS, STRING_OPERATORS, AnyOperator, Operator
+from kbn.filters.values import Family, Operand, Relation, Value, family, key
 from kbn.filters.vocabulary import Vocabulary
 from kbn.ontology.terms import Term
 
-__all__ = ["related_pairs"]
+__all__ = ["related_pairs", "subject"]
 
 _THING = "http://www.w3.org/2002/07/owl#Thing"
 _Pairs: TypeAlias = Iterator[tuple[int, int]]
 _Items: TypeAlias = Sequence[Operand]
 
 
-def related_pairs(
-    operator: AnyOperator, xs: _Items, vs: _Items, ontology: Vocabulary
-) -> _Pairs | None:
-    """The positions (i, j) with `xs[i] operator vs[j]`; None when there is no index for it.
+def related_pairs(operator: AnyOperator, xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
+    """The positions (i, j) with `xs[i] operator vs[j]`, for a positive plain operator.
 
-    The elements on each side are distinct, and none is a bare term.
+    The elements on each side are distinct, and none is or holds a bare term. Order operators,
+    negatives and composites have better ways than pairs and are not answered here.
     """
-    if isinstance(operator, Negated) or operator is Operator.IS_NOT_A:
-        positive = related_pairs(negate(operator), xs, vs, ontology)
-        return None if positive is None else _others(negate(operator), xs, vs, set(positive))
-    if isinstance(operator, Operator) and operator in _INDEXED:
-        return _INDEXED[operator](xs, vs, ontology)
-    return None
+    assert isinstance(operator, Operator)
+    return _INDEXED[operator](xs, vs, ontology)
+
+
+def subject(operator: AnyOperator, item: Operand, *, is_value: bool) -> Hashable:
+    """What decides whether the operator takes a value with an operand; None if it never does.
+
+    A value and an operand are taken together exactly when this is the same for both.
+    """
+    if operator in _OF_INDIVIDUALS:
+        if is_value:
+            return "individual" if _kind(item) == "individual" else None
+        wanted = type(item) is Relation if operator is Operator.ONT_PROP else _kind(item) == "class"
+        return "individual" if wanted else None
+    if type(item) is Relation:
+        return None
+    kind = family(cast(Value, item))
+    return kind if operator is Operator.EQ or kind in _TAKEN.get(operator, _BAGS) else None
+
+
+_OF_INDIVIDUALS = frozenset({Operator.ISA, Operator.ONT_PROP})
+_BAGS = frozenset({Family.BAG})
+_TAKEN: dict[AnyOperator, frozenset[Family]] = {
+    **dict.fromkeys(ORDER_OPERATORS, frozenset({Family.NUMBER, Family.STRING, Family.TIME})),
+    **dict.fromkeys(STRING_OPERATORS, frozenset({Family.STRING})),
+    **dict.fromkeys(
+        (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC),
+        frozenset({Family.CLASS, Family.PROPERTY}),
+    ),
+    Operator.EQUIV: frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL}),
+}
+
+
+def _equal(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
+    places = {key(v): j for j, v in enumerate(vs)}
+    for i, x in enumerate(xs):
+        j = places.get(key(x))
+        if j is not None:
+            yield i, j
+
+
+def _equivalent(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
+    for kind, alike in (
+        ("class", ontology.equivalents),
+        ("property", ontology.equivalent_properties),
+        ("individual", ontology.same_as),
+    ):
+        wanted = _positions(vs, kind)
+        for iri, i in _positions(xs, kind).items() if wanted else ():
+            for name in wanted.keys() & alike(iri):
+                yield i, wanted[name]
 
 
 def _more_specific(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
@@ -126,6 +169,8 @@ def _in(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
 
 
 _INDEXED: dict[Operator, Callable[[_Items, _Items, Vocabulary], _Pairs]] = {
+    Operator.EQ: _equal,
+    Operator.EQUIV: _equivalent,
     Operator.MORE_SPECIFIC: _more_specific,
     Operator.LESS_SPECIFIC: _less_specific,
     Operator.ISA: _isa,
@@ -135,24 +180,6 @@ _INDEXED: dict[Operator, Callable[[_Items, _Items, Vocabulary], _Pairs]] = {
     Operator.CONTAINS: _contains,
     Operator.IN: _in,
 }
-
-
-def _others(operator: AnyOperator, xs: _Items, vs: _Items, known: set[tuple[int, int]]) -> _Pairs:
-    """The pairs the operator takes and does not relate."""
-    for i, x in enumerate(xs):
-        for j, v in enumerate(vs):
-            if (i, j) not in known and _takes(operator, x, v):
-                yield i, j
-
-
-def _takes(operator: AnyOperator, x: Operand, v: Operand) -> bool:
-    if operator is Operator.ISA:
-        return _kind(x) == "individual" and _kind(v) == "class"
-    if operator is Operator.ONT_PROP:
-        return _kind(x) == "individual" and type(v) is Relation
-    if operator is Operator.MORE_SPECIFIC or operator is Operator.LESS_SPECIFIC:
-        return _kind(x) == _kind(v) and _kind(x) in ("class", "property")
-    return type(x) is str and type(v) is str
 
 
 def _kind(item: Operand) -> str | None:

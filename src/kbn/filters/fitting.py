@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from kbn.errors import InvalidInputError
+from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     STRING_OPERATORS,
@@ -20,7 +20,18 @@ from kbn.filters.operators import (
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, checked_operand, family
 from kbn.ontology.terms import Class, Term
 
-__all__ = ["fit"]
+__all__ = ["MAX_MATCHED_SIZE", "fit"]
+
+# A composite that needs bipartite matching looks at pairs of elements; one that only counts or
+# sorts takes any bag.
+MAX_MATCHED_SIZE = 10_000
+_COUNTED = ORDER_OPERATORS | {
+    Operator.NE,
+    Operator.EQUIV,
+    Operator.NOT_EQUIV,
+    Operator.EXISTS,
+    Operator.EQUAL_BAG,
+}
 
 _ORDERED = frozenset({Family.NUMBER, Family.STRING, Family.TIME})
 _TERMS = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL, Family.TERM})
@@ -50,9 +61,10 @@ def fit(operator: AnyOperator, operand: object) -> Operand | None:
         return None
     if operand is None:
         raise InvalidInputError(f"{operator.symbol} needs an operand")
-    if operator is Operator.ONT_PROP and isinstance(operand, (list, tuple)) and len(operand) == 2:
+    positive = operator.operator if isinstance(operator, Negated) else operator
+    if positive is Operator.ONT_PROP and isinstance(operand, (list, tuple)) and len(operand) == 2:
         return Relation(*operand)
-    return _fitted(operator, checked_operand(operand))
+    return _fitted(positive, checked_operand(operand))
 
 
 def _fitted(operator: AnyOperator, operand: Operand) -> Operand:
@@ -81,6 +93,13 @@ def _fitted_bag(operator: AnyOperator, element: AnyOperator, operand: Operand) -
     assert type(operand) is Bag
     if element is Operator.EQ and not operand.relational:
         return operand
+    if len(operand) > MAX_MATCHED_SIZE and element not in _COUNTED:
+        raise LimitError(
+            f"{operator.symbol} against a bag of {len(operand)} elements; "
+            f"the limit is {MAX_MATCHED_SIZE}",
+            limit="composite bag size",
+            maximum=MAX_MATCHED_SIZE,
+        )
     fitted = [_fitted(element, item) for item in operand.items]
     unchanged = all(new is old for new, old in zip(fitted, operand.items, strict=True))
     return operand if unchanged else Bag.of(fitted)

@@ -313,10 +313,10 @@ def _converted(value: object, depth: int) -> Value:
         return _number(float(value))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        plain = value.tolist()  # a scalar becomes a Python scalar, an array a list
-        if not type(plain).__module__.startswith("numpy"):
-            return _checked(plain, depth)
+    # A NumPy scalar becomes a Python scalar, an array a list. NumPy's times have no time zone.
+    dtype = getattr(value, "dtype", None)
+    if type(value).__module__ == "numpy" and getattr(dtype, "kind", "-") in "biufUS":
+        return _checked(value.tolist(), depth)  # type: ignore[attr-defined]
     raise InvalidInputError(_not_a_value(value))
 
 

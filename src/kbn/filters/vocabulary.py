@@ -10,6 +10,7 @@ from collections.abc import Set
 from typing import Protocol, TypeVar, cast
 
 from kbn.ontology.terms import Class, Individual, Property, Term
+from kbn.ontology.vocabulary import NOTHING, THING
 
 __all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "settled"]
 
@@ -50,15 +51,17 @@ class NoOntology:
     """The ontology that knows nothing: each term is related to itself alone."""
 
     def kinds(self, iri: str, /) -> Set[str]:
-        return frozenset()
+        # Every ontology, even the empty one, has owl:Thing and owl:Nothing.
+        return frozenset(("class",)) if iri in (THING, NOTHING) else frozenset()
 
     def require(self, iri: str, /, kind: str | None = None) -> None:
         return None
 
     def is_subclass(self, a: str, b: str, /) -> bool:
-        return a == b
+        return a == b or (a == NOTHING and b == THING)
 
-    is_subproperty = is_subclass
+    def is_subproperty(self, a: str, b: str, /) -> bool:
+        return a == b
 
     def is_instance(self, individual: str, cls: str, /) -> bool:
         return False
@@ -66,9 +69,12 @@ class NoOntology:
     are_disjoint = is_instance
 
     def ancestors(self, cls: str, /) -> Set[str]:
-        return frozenset((cls,))
+        return frozenset((cls, THING)) if cls == NOTHING else frozenset((cls,))
 
-    property_ancestors = equivalents = equivalent_properties = same_as = ancestors
+    def property_ancestors(self, prop: str, /) -> Set[str]:
+        return frozenset((prop,))
+
+    equivalents = equivalent_properties = same_as = property_ancestors
 
     def types(self, individual: str, /) -> Set[str]:
         return frozenset()

@@ -25,6 +25,7 @@ from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from kbn.filters import Notification, Subscription
+    from kbn.ontology import Ontology
 
 JSON_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
 
@@ -33,12 +34,16 @@ _KEYED = re.compile(r"([\w.@-]+):\s+(.+)$")
 
 
 def read_subscriptions(
-    path: Path, prefixes: Mapping[str, str]
+    path: Path, prefixes: Mapping[str, str], ontology: Ontology | None = None
 ) -> Iterator[tuple[str, Subscription]]:
-    """Each subscription of a file with its key; a prefix the file declares wins over `prefixes`."""
+    """Each subscription of a file with its key; a prefix the file declares wins over `prefixes`.
+
+    With an ontology, terms are looked up as they are read, so that an unknown one is reported with
+    the line it stands in.
+    """
     if path.suffix in JSON_SUFFIXES:
-        return _subscriptions_from_json(path)
-    return _subscriptions_from_text(path, prefixes)
+        return _subscriptions_from_json(path, ontology)
+    return _subscriptions_from_text(path, prefixes, ontology)
 
 
 def read_notifications(path: Path) -> Iterator[Notification]:
@@ -52,7 +57,7 @@ def read_notifications(path: Path) -> Iterator[Notification]:
 
 
 def _subscriptions_from_text(
-    path: Path, prefixes: Mapping[str, str]
+    path: Path, prefixes: Mapping[str, str], ontology: Ontology | None
 ) -> Iterator[tuple[str, Subscription]]:
     from kbn.filters import Subscription
 
@@ -69,19 +74,22 @@ def _subscriptions_from_text(
         keyed = _KEYED.match(content)
         key, text = (keyed[1], keyed[2]) if keyed else (str(count), content)
         with _at(f"{path}:{number}"):
-            subscription = Subscription.parse(text, prefixes=known)
+            subscription = Subscription.parse(text, known, ontology)
         yield key, subscription
 
 
-def _subscriptions_from_json(path: Path) -> Iterator[tuple[str, Subscription]]:
+def _subscriptions_from_json(
+    path: Path, ontology: Ontology | None
+) -> Iterator[tuple[str, Subscription]]:
     from kbn.filters import Subscription
+    from kbn.filters.semantics import resolve
 
     for count, (where, data) in enumerate(_json_entries(path), start=1):
         key, form = str(count), data
         if isinstance(data, dict) and "subscription" in data:
             key, form = str(data.get("key", count)), data["subscription"]
         with _at(where):
-            subscription = Subscription.from_json(form)
+            subscription = resolve(Subscription.from_json(form), ontology)
         yield key, subscription
 
 

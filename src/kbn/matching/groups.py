@@ -29,9 +29,9 @@ ARRAYS = ("code", "code_start", "table", *_GROUP_FIELDS, *_ENTRY_FIELDS, "entry_
 def grown(array: Array, size: int, fill: int | None = None) -> Array:
     """`array` itself if it holds `size` rows, else a copy with room to spare."""
     have = array.shape[0]
-    if have >= size and array.flags.writeable:
+    if have >= size:
         return array
-    room = max(size, have + have // 2, 16) if have < size else have
+    room = max(size, have + have // 2, 16)
     bigger = np.empty((room, *array.shape[1:]), array.dtype)
     bigger[:have] = array
     if fill is not None:
@@ -218,12 +218,8 @@ class Groups:
             size = 1 << (2 * total - 1).bit_length()
             self.table = np.empty(size, np.int32)
             kernels.rehash_groups(self.table, self.hashes, self.group_count)
-        elif not self.table.flags.writeable:
-            self.table = self.table.copy()
 
     def _reserve_entries(self, entries: int, subscriptions: int) -> None:
         for name in _ENTRY_FIELDS:
             setattr(self, name, grown(getattr(self, name), self.entry_count + entries))
         self.entry_start = grown(self.entry_start, self.subscription_count + subscriptions + 1)
-        for name in _GROUP_FIELDS:
-            setattr(self, name, grown(getattr(self, name), self.group_count))

@@ -25,7 +25,6 @@ from kbn.matching.code_kernels import token_frequencies
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.one_kernel import match_one
 from kbn.matching.slab_kernels import choose_slabs
-from kbn.matching.slabs import ARRAYS as SLAB_ARRAYS
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import TokenTable
 from kbn.matching.trie import Trie
@@ -42,6 +41,9 @@ class _Gone:
 
     def __repr__(self) -> str:
         return "<removed>"
+
+    def __reduce__(self) -> str:
+        return "GONE"  # the one below, also after pickling
 
 
 GONE = _Gone()
@@ -65,6 +67,11 @@ class Index:
         self.checker = BagChecker(self.table)
         self._arguments: tuple[Any, ...] | None = None
         self._prepared_tokens = 0
+        self.own_scratch()
+
+    def own_scratch(self) -> None:
+        """Fresh room for the kernels to work in; two indexes must not share it."""
+        self._arguments = None
         self._stamps = np.zeros(64, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._axes: dict[str, tuple[int, int]] = {}
@@ -253,9 +260,7 @@ class Index:
             groups.code, groups.code_as_float, groups.code_start, groups.alive,
         )  # fmt: skip
         between = (self._clock, self.stamps(), self._values, self._rests, self._present)
-        after = (
-            slabs.axes, slabs.slab_count, *(getattr(slabs, name) for name in SLAB_ARRAYS)
-        )  # fmt: skip
+        after = slabs.arguments()
         self._prepared_tokens = len(self.table)
         self._arguments = (before, between, after)
         return self._arguments

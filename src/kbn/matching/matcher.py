@@ -45,6 +45,8 @@ class Matcher:
         self.version = 0
         self.arrow_keys: tuple[int, Any] = (-1, None)
         self._link_of: dict[int, Hashable] = {}
+        self._frozen = False
+        self._shares = False
         self._ids: dict[Hashable, int] | None = {}
         self._live = 0
 
@@ -71,6 +73,7 @@ class Matcher:
 
         A text is parsed with the ontology's prefixes. An error leaves the matcher as it was.
         """
+        self._before_change()
         filters = self._filters(subscription)
         ids = self._known_keys()
         if _checked_key(key) in ids:
@@ -88,13 +91,14 @@ class Matcher:
         self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
     ) -> int:
         """Add (subscription, key) pairs in bulk; returns how many. All are added, or none."""
+        self._before_change()
         ids = self._known_keys()
         keys: list[Hashable] = []
         sizes: list[int] = []
         known: set[Hashable] = set()
 
         def filters() -> Iterable[Filter]:
-            for subscription, key in subscriptions:
+            for subscription, key in _pairs(subscriptions):
                 if _checked_key(key) in ids or key in known:
                     raise InvalidInputError(f"the key {key!r} is in use or given twice")
                 known.add(key)
@@ -110,8 +114,9 @@ class Matcher:
 
     def remove(self, key: Hashable) -> None:
         """Remove the subscription added under `key`."""
+        self._before_change()
         ids = self._known_keys()
-        number = ids.pop(key, None)
+        number = ids.pop(_checked_key(key), None)
         if number is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         self._own_keys()
@@ -141,10 +146,22 @@ class Matcher:
         return match_table(self, notifications, expand=expand)
 
     def snapshot(self) -> Matcher:
-        """An independent, read-only copy of what is added so far."""
-        from kbn.matching.snapshot import copied
+        """A read-only matcher with what is added so far, whatever happens to this one.
 
-        return copied(self)
+        Costs next to nothing now; the next change to this matcher copies the arrays first.
+        """
+        from kbn.matching.snapshot import shared
+
+        twin = Matcher(self.ontology)
+        twin.index = shared(self.index)
+        twin.keys = list(self.keys) if isinstance(self.keys, list) else self.keys
+        twin.links = {group: dict(counts) for group, counts in self.links.items()}
+        twin._link_of = dict(self._link_of)
+        twin._ids = None
+        twin._live = self._live
+        twin._frozen = True
+        self._shares = True
+        return twin
 
     def save(self, directory: str | Path) -> None:
         """Write a snapshot that `load` maps into memory, shared by the processes of a machine."""
@@ -174,9 +191,42 @@ class Matcher:
         """The bytes of the index' arrays (keys and token dictionaries not counted)."""
         return self.index.memory()
 
+    def keys_at(self, numbers: list[int]) -> list[Hashable]:
+        """The keys of subscriptions by number."""
+        keys = self.keys
+        if isinstance(keys, list):
+            return [keys[number] for number in numbers]
+        found: list[Hashable] = keys.take(numbers).to_pylist()
+        return found
+
     def find_key(self, key: object) -> int | None:
         """The number of the subscription under `key`, if there is one."""
         return self._known_keys().get(key)  # type: ignore[call-overload,no-any-return]
+
+    def adopt(self, keys: pa.Array, links: list[list[Any]], live: int) -> None:
+        """Take over what a saved snapshot says of its subscribers (used by `load`)."""
+        self.keys = keys
+        self._ids = None
+        self._live = live
+        self._shares = True
+        for number, link in links:
+            self._link(number, self.index.groups.groups_of(number), link)
+
+    def saved_links(self) -> list[list[Any]]:
+        """Each linked subscription's number and link, as a snapshot saves them."""
+        for link in self._link_of.values():
+            if not isinstance(link, (str, int)):
+                raise InvalidInputError(f"only links that are str or int can be saved, not {link!r}")
+        return [[number, link] for number, link in self._link_of.items()]
+
+    def _before_change(self) -> None:
+        if self._frozen:
+            raise InvalidInputError("a snapshot is read-only: change the matcher it came from")
+        if self._shares:
+            from kbn.matching.snapshot import unshare
+
+            unshare(self.index)
+            self._shares = False
 
     def _filters(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
         if subscription.__class__ is Subscription:
@@ -194,13 +244,13 @@ class Matcher:
     def _known_keys(self) -> dict[Hashable, int]:
         """Key to number. A loaded snapshot builds it when first asked."""
         if self._ids is None:
-            pairs = enumerate(self.keys.to_pylist())
-            self._ids = {key: number for number, key in pairs}
+            keys = self.keys if isinstance(self.keys, list) else self.keys.to_pylist()
+            self._ids = {key: n for n, key in enumerate(keys) if key is not None and key is not GONE}
         return self._ids
 
     def _own_keys(self) -> None:
         if not isinstance(self.keys, list):
-            self.keys = self.keys.to_pylist()
+            self.keys = [GONE if key is None else key for key in self.keys.to_pylist()]
 
     def _enter(self, key: Hashable, number: int, ids: dict[Hashable, int]) -> None:
         self._own_keys()
@@ -255,6 +305,16 @@ class Matcher:
         for number, was in enumerate(kept):
             if was in links:
                 self._link(number, self.index.groups.groups_of(number), links[was])
+
+
+def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+    """The (subscription, key) pairs of a bulk addition, or an error that says what else they are."""
+    if not isinstance(given, Iterable):
+        raise InvalidInputError(f"give (subscription, key) pairs, not {type(given).__name__}")
+    for pair in given:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InvalidInputError(f"give (subscription, key) pairs, not {pair!r}"[:200])
+        yield pair[0], pair[1]
 
 
 def _checked_key(key: Hashable) -> Hashable:

@@ -40,16 +40,13 @@ class Matches:
     def __iter__(self) -> Iterator[Hashable]:
         matcher = self._current()
         groups = matcher.index.groups
-        keys = matcher.keys
         several: set[int] = set()
         for group in self._found.tolist():
-            if groups.single[group] == groups.alive[group]:
-                yield from (keys[s] for s in groups.members(group))
-                continue
-            for subscription in groups.members(group):
-                if subscription not in several:
-                    several.add(subscription)
-                    yield keys[subscription]
+            members = groups.members(group)
+            if groups.single[group] != groups.alive[group]:
+                members = [s for s in members if s not in several]
+                several.update(members)
+            yield from matcher.keys_at(members)
 
     def __contains__(self, key: object) -> bool:
         matcher = self._current()

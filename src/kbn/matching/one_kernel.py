@@ -42,6 +42,9 @@ def match_one(
     hull_axis,
     hull_low,
     hull_high,
+    copy,
+    copy_start,
+    copy_as_float,
 ):
     """The groups satisfied by one notification, each shifted left by one, low bit: checks remain.
 
@@ -63,8 +66,8 @@ def match_one(
         failed = np.empty(SLAB_WORDS, np.uint64)
         for slab in range(slabs):
             found, count = scan_slab(
-                slab, rows, idle, cells, members, pivot_axis, pivot_low, pivot_high,
-                hull_axis, hull_low, hull_high, code, code_as_float, code_start, alive, stamps, stamp, values[0], rests[0], present[0],
-                covering, failed, found, count,
+                slab, rows, idle, cells, members, pivot_axis, pivot_low, pivot_high, hull_axis,
+                hull_low, hull_high, copy, copy_start, copy_as_float, alive, some_dead, stamps,
+                stamp, values[0], rests[0], present[0], covering, failed, found, count,
             )  # fmt: skip
     return found[:count]

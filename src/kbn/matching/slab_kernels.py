@@ -11,6 +11,7 @@ cutting them into slabs keeps one slab's rows in the cache while a batch goes ov
                             cells 1… lie between the axis' grid points
     idle[slab]              bit set = no filter in that place
     members, pivot_*        per place: the group, and its narrowest range
+    copy, copy_start        the codes once more, in the order of places: near each other in memory
     hull_*                  per slab: the axis all its pivots share, or -1, and their hull
 """
 
@@ -106,6 +107,8 @@ def insert_slabs(
     hull_axis,
     hull_low,
     hull_high,
+    copy,
+    copy_start,
 ):
     """Put the groups, with their pivots, into the places from `first_place` on."""
     axes, lows, highs = pivots
@@ -124,6 +127,10 @@ def insert_slabs(
         bit = _ONE << np.uint64(place & 63)
         idle[slab, word] &= ~bit
         start = code_start[groups[i]]
+        length = code_start[groups[i] + 1] - start
+        copy_start[place + 1] = copy_start[place] + length
+        for k in range(length):
+            copy[copy_start[place] + k] = code[start + k]
         position = first_range(code, start)
         for _ in range(range_count(code[start])):
             axis = code[position] & 0xFFFFFF
@@ -197,10 +204,11 @@ def scan_slab(
     hull_axis,
     hull_low,
     hull_high,
-    code,
-    code_as_float,
-    code_start,
+    copy,
+    copy_start,
+    copy_as_float,
     alive,
+    some_dead,
     stamps,
     stamp,
     values,
@@ -238,10 +246,10 @@ def scan_slab(
             if pivot < pivot_low[place] or pivot > pivot_high[place]:
                 continue
             group = members[place]
-            if alive[group] == 0:
+            if some_dead and alive[group] == 0:
                 continue
             verdict = verify(
-                code, code_as_float, code_start[group], True, stamps, stamp, values, rests,
+                copy, copy_as_float, copy_start[place], True, stamps, stamp, values, rests,
                 present, covering,
             )  # fmt: skip
             if verdict > 0:
@@ -257,10 +265,8 @@ def scan_many(
     hits,
     hit_start,
     restamp,
-    code,
-    code_as_float,
-    code_start,
     alive,
+    some_dead,
     clock,
     stamps,
     values,
@@ -279,6 +285,9 @@ def scan_many(
     hull_axis,
     hull_low,
     hull_high,
+    copy,
+    copy_start,
+    copy_as_float,
 ):
     """The slabs' answer for a batch, slab by slab while its rows are in the cache.
 
@@ -299,8 +308,9 @@ def scan_many(
             before = count
             found, count = scan_slab(
                 slab, rows, idle, cells[event], members, pivot_axis, pivot_low, pivot_high,
-                hull_axis, hull_low, hull_high, code, code_as_float, code_start, alive, stamps, clock[0], values[event], rests[event],
-                present[event], False, failed, found, count,
+                hull_axis, hull_low, hull_high, copy, copy_start, copy_as_float, alive, some_dead,
+                stamps, clock[0], values[event], rests[event], present[event], False, failed,
+                found, count,
             )  # fmt: skip
             while owner.shape[0] < count:
                 owner = grown(owner)

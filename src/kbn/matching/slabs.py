@@ -7,6 +7,8 @@ number of points falls as axes grow in number, to keep a filter's share of the r
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kbn.matching import slab_kernels as kernels
@@ -14,7 +16,7 @@ from kbn.matching.groups import Array, Groups, grown
 
 _PLACE_FIELDS = ("members", "pivot_axis", "pivot_low", "pivot_high")
 _SLAB_FIELDS = ("hull_axis", "hull_low", "hull_high")
-ARRAYS = ("rows", "idle", "grid", "grid_size", *_PLACE_FIELDS, *_SLAB_FIELDS)
+ARRAYS = ("rows", "idle", "grid", "grid_size", *_PLACE_FIELDS, *_SLAB_FIELDS, "copy", "copy_start")
 POINTS_MAX = 62
 SHARE_BITS = 2048
 
@@ -37,6 +39,8 @@ class Slabs:
         self.hull_axis = np.zeros(0, np.int32)
         self.hull_low = np.zeros(0, np.float64)
         self.hull_high = np.zeros(0, np.float64)
+        self.copy = np.zeros(0, np.int64)
+        self.copy_start = np.zeros(1, np.int64)
 
     @property
     def slab_count(self) -> int:
@@ -80,7 +84,8 @@ class Slabs:
 
     def insert(self, members: Array, groups: Groups, with_tokens: bool) -> None:
         """Put the groups `members` into the next free places."""
-        self._reserve(self.count + members.shape[0])
+        words = int((groups.code_start[members + 1] - groups.code_start[members]).sum())
+        self._reserve(self.count + members.shape[0], words)
         code = (groups.code, groups.code_as_float, groups.code_start)
         pivots = kernels.find_pivots(members, *code, self.grid, self.grid_size)
         if members.shape[0] > 1:
@@ -95,9 +100,16 @@ class Slabs:
     def memory(self) -> int:
         return sum(int(getattr(self, name).nbytes) for name in ARRAYS)
 
-    def _reserve(self, count: int) -> None:
+    def arguments(self) -> tuple[Any, ...]:
+        """What the scanning kernels take, in their order."""
+        arrays = (getattr(self, name) for name in ARRAYS)
+        return (self.axes, self.slab_count, *arrays, self.copy.view(np.float64))
+
+    def _reserve(self, count: int, words: int) -> None:
+        self.copy = grown(self.copy, int(self.copy_start[self.count]) + words)
+        self.copy_start = grown(self.copy_start, count + 1)
         slabs = (count + kernels.SLAB - 1) // kernels.SLAB
-        if slabs > self.rows.shape[0] or not self.rows.flags.writeable:
+        if slabs > self.rows.shape[0]:
             room = max(slabs, self.rows.shape[0] + self.rows.shape[0] // 8)
             rows = np.zeros((room, *self.rows.shape[1:]), np.uint64)
             rows[: self.rows.shape[0]] = self.rows

@@ -67,11 +67,11 @@ class Trie:
         self.chain_next = grown(self.chain_next, groups, kernels.EMPTY)
         # At most half of the slots are used; a bulk insert grows in steps to keep within bounds.
         bits = max(self.bits, int(2 * nodes - 1).bit_length())
-        if bits > self.bits or not self.slots.flags.writeable:
+        if bits > self.bits:
             self._resize(bits)
 
     def _resize(self, bits: int) -> None:
-        if bits == self.bits and self.slots.flags.writeable:
+        if bits == self.bits:
             return
         bigger = np.empty((1 << bits, 2), np.int64)
         kernels.rehash_trie(self.slots, bigger, bits)

@@ -49,6 +49,7 @@ class Ontology:
     __slots__ = (
         "_ancestors",
         "_class_ids",
+        "_dead",
         "_individual_ids",
         "_prefixes",
         "_property_ids",
@@ -63,6 +64,7 @@ class Ontology:
         self._property_ids = {iri: number for number, iri in enumerate(tables.properties)}
         self._individual_ids = {iri: number for number, iri in enumerate(tables.individuals)}
         self._prefixes = MappingProxyType({**WELL_KNOWN_PREFIXES, **dict(tables.facts.prefixes)})
+        self._dead = frozenset(tables.facts.unsatisfiable)
         self._ancestors: dict[str, frozenset[str]] = {}
         self._types: dict[str, frozenset[str]] = {}
         self._relations: dict[str, frozenset[tuple[str, str]]] = {}
@@ -219,7 +221,8 @@ class Ontology:
             return True
         one, other = self._class_ids.get(narrower), self._class_ids.get(wider)
         if one is not None and other is not None:
-            return self._tables.class_tree.is_below(one, other)
+            # The remembered names, not the arrays: the same few classes come up again and again.
+            return wider in self.ancestors(narrower)
         if wider == THING:
             return one is not None or narrower == NOTHING
         return narrower == NOTHING and other is not None
@@ -262,8 +265,7 @@ class Ontology:
         first, second = self._class_ids.get(one), self._class_ids.get(other)
         if first is None or second is None:
             return False
-        dead = self.unsatisfiable
-        if dead and (one in dead or other in dead):
+        if one in self._dead or other in self._dead:
             return True
         left, right = self._groups_above(first), self._groups_above(second)
         return any(len(left[group] | right[group]) > 1 for group in left.keys() & right.keys())

@@ -20,8 +20,11 @@ not fit (a chain of many thousands) is refused by `CLOSURE_MAX`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +32,7 @@ import numpy.typing as npt
 from kbn.errors import LimitError
 
 Ids = npt.NDArray[np.int32]
+Name = TypeVar("Name", bound=Hashable)
 
 CLOSURE_MAX = 100_000_000
 """How many (narrower, wider) pairs a closure may hold: 400 MB of int32."""
@@ -73,6 +77,10 @@ class Hierarchy:
     ancestors: Rows
     descendants: Rows
 
+    @cached_property
+    def _sizes(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.members.starts)
+
     def __len__(self) -> int:
         return len(self.component_of)
 
@@ -85,9 +93,11 @@ class Hierarchy:
 
     def expand(self, components: Ids) -> list[int]:
         """The ids that belong to `components`."""
-        if len(self.members) == len(self.component_of):
-            return [int(i) for i in self.members.items[self.members.starts[components]]]
-        return [int(i) for component in components for i in self.members[component]]
+        starts, sizes = self.members.starts[components], self._sizes[components]
+        firsts: list[int] = self.members.items[starts].tolist()
+        for component in components[sizes > 1].tolist():
+            firsts.extend(self.members[component][1:].tolist())
+        return firsts
 
     def above(self, one: int) -> list[int]:
         """Every id at or above id `one`."""
@@ -99,7 +109,7 @@ class Hierarchy:
 
     def alike(self, one: int) -> list[int]:
         """Every id equivalent to id `one`, itself included."""
-        return [int(i) for i in self.members[self.component_of[one]]]
+        return list(self.members[self.component_of[one]].tolist())
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The tables by name, for the cache."""
@@ -222,3 +232,13 @@ def _reduced(wider: Rows, ancestors: Rows) -> Rows:
             above = np.array(kept, dtype=np.int32)
         rows.append(above)
     return Rows.of(rows)
+
+
+def lowest(one: Name, above: Mapping[Name, AbstractSet[Name]]) -> set[Name]:
+    """The members of `above[one]` other than itself from which the rest of them follow."""
+    rest = set(above[one])
+    rest.discard(one)
+    for other in sorted(rest, key=lambda name: -len(above[name])):
+        if other in rest and one not in above[other]:
+            rest -= above[other] - {other}
+    return rest

@@ -26,7 +26,7 @@ from collections import defaultdict
 
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.compiling import inconsistent
-from kbn.ontology.hierarchy import compile_hierarchy
+from kbn.ontology.hierarchy import compile_hierarchy, lowest
 from kbn.ontology.vocabulary import NOTHING, THING
 
 IGNORED = {
@@ -63,8 +63,11 @@ class _Saturation:
         self.ids: dict[str, int] = {}
         self.names: list[str] = []
         self.bottom = self.concept(NOTHING)
+        self.thing = self.concept(THING)
+        self.started: set[int] = set()
         self.above: dict[int, list[int]] = defaultdict(list)
-        self.conjunctions: dict[int, list[tuple[int, frozenset[int]]]] = defaultdict(list)
+        self.conjunctions: dict[int, dict[int, list[tuple[int, frozenset[int]]]]] = {}
+        """One member -> another -> the intersections of both, each with all its members."""
         self.links_of: dict[int, tuple[int, int]] = {}
         self.existentials: dict[int, dict[int, int]] = defaultdict(dict)
         """filler -> property -> the node ∃property.filler."""
@@ -73,7 +76,10 @@ class _Saturation:
         self._read_classes()
         self._read_individuals()
         self.subsumers: list[set[int]] = []
-        self.links: list[set[tuple[int, int]]] = []
+        self.links: list[dict[int, set[int]]] = []
+        """x -> property -> the y linked to; `back` is the same the other way."""
+        self.fillers: list[list[int]] = []
+        """x -> the members of S(x) that are fillers of some existential."""
         self.back: list[dict[int, set[int]]] = []
         self.todo: list[tuple[int, int]] = []
         self.aux: dict[tuple[int, int], int] = {}
@@ -136,24 +142,23 @@ class _Saturation:
         axioms, expressions, concept = self.axioms, self.axioms.expressions, self.concept
         for name in sorted(axioms.classes):
             concept(name)
+        for node, (name, filler) in expressions.somes.items():
+            if name in self.property_ids:
+                self._existential(node, self.property_ids[name], concept(filler))
+        for node, (name, one) in expressions.values.items():
+            if name in self.property_ids:
+                self._existential(node, self.property_ids[name], self.individual(one))
         for narrower, wider in expressions.pairs | axioms.subclasses | axioms.unfolded:
             if wider != THING:
                 self.above[concept(narrower)].append(concept(wider))
         for node, members in expressions.intersections.items():
             own = concept(node)
             parts = frozenset(concept(member) for member in members if member != THING)
-            for part in parts:
-                self.above[own].append(part)
-                self.conjunctions[part].append((own, parts))
+            self.above[own].extend(parts)
+            self._conjunction(own, parts)
         for node, members in expressions.unions.items():
             for member in members:
                 self.above[concept(member)].append(concept(node))
-        for node, (name, filler) in expressions.somes.items():
-            if name in self.property_ids:
-                self._existential(concept(node), self.property_ids[name], concept(filler))
-        for node, (name, one) in expressions.values.items():
-            if name in self.property_ids:
-                self._existential(concept(node), self.property_ids[name], self.individual(one))
         for node, members in expressions.enumerations.items():
             for member in members:
                 self.above[self.individual(member)].append(concept(node))
@@ -165,13 +170,31 @@ class _Saturation:
         for name in axioms.unsatisfiable:
             self.above[concept(name)].append(self.bottom)
 
-    def _existential(self, node: int, name: int, filler: int) -> None:
-        self.links_of[node] = (name, filler)
-        existing = self.existentials[filler].setdefault(name, node)
-        if existing != node:
-            # Two nodes for one expression: each is above the other.
-            self.above[node].append(existing)
-            self.above[existing].append(node)
+    def _conjunction(self, node: int, parts: frozenset[int]) -> None:
+        """File an intersection under pairs of its members.
+
+        A member alone would not do: ten thousand definitions share one genus in the Gene Ontology,
+        and every class below that genus would look at each of them.
+        """
+        if len(parts) == 1:
+            self.above[next(iter(parts))].append(node)
+        for part in parts:
+            for other in parts - {part}:
+                row = self.conjunctions.setdefault(part, {})
+                row.setdefault(other, []).append((node, parts))
+
+    def _existential(self, node: str, name: int, filler: int) -> None:
+        """Read `node` as ∃name.filler; nodes for the same expression become one concept."""
+        existing = self.existentials[filler].get(name)
+        if existing is None:
+            number = self.concept(node)
+            self.links_of[number] = (name, filler)
+            self.existentials[filler][name] = number
+        elif node not in self.ids:
+            self.ids[node] = existing
+        else:
+            self.above[self.ids[node]].append(existing)
+            self.above[existing].append(self.ids[node])
 
     def _read_individuals(self) -> None:
         axioms = self.axioms
@@ -188,9 +211,11 @@ class _Saturation:
 
     def run(self) -> None:
         """Apply the rules until nothing is new."""
-        self.thing = self.concept(THING)
-        for number in range(len(self.names)):
-            self._start(number)
+        for name in self.axioms.classes:
+            self._start(self.ids[name])
+        for number, name in enumerate(list(self.names)):
+            if name.startswith("\x00"):
+                self._start(number)
         for subject, name, node in self.axioms.facts:
             if name in self.property_ids:
                 one, other = self.individual(subject), self.individual(node)
@@ -199,12 +224,19 @@ class _Saturation:
             self._subsume(*self.todo.pop())
 
     def _start(self, number: int) -> None:
+        """Begin a concept's own set; expressions that nothing links to need none."""
+        self._grow(number)
+        if not self.subsumers[number] and number not in self.started:
+            self.started.add(number)
+            self.todo.append((number, number))
+            self.todo.append((number, self.thing))
+
+    def _grow(self, number: int) -> None:
         while len(self.subsumers) <= number:
             self.subsumers.append(set())
-            self.links.append(set())
-            self.back.append(defaultdict(set))
-        self.todo.append((number, number))
-        self.todo.append((number, self.thing))
+            self.links.append({})
+            self.back.append({})
+            self.fillers.append([])
 
     def _subsume(self, x: int, c: int) -> None:
         """c in S(x), and all that follows from it at once."""
@@ -216,9 +248,10 @@ class _Saturation:
         for d in self.above.get(c, ()):
             if d not in mine:
                 todo.append((x, d))
-        for node, parts in self.conjunctions.get(c, ()):
-            if node not in mine and parts <= mine:
-                todo.append((x, node))
+        partners = self.conjunctions.get(c)
+        if partners:
+            for other in partners.keys() & mine:
+                todo.extend((x, node) for node, parts in partners[other] if parts <= mine)
         if c in self.links_of:
             self._link(x, *self.links_of[c])
         if c in self.groups_of:
@@ -227,8 +260,10 @@ class _Saturation:
             todo.extend((z, c) for zs in self.back[x].values() for z in zs)
         wanted = self.existentials.get(c)
         if wanted:
+            self.fillers[x].append(c)
+            back = self.back[x]
             for name, node in wanted.items():
-                todo.extend((z, node) for z in self.back[x].get(name, ()))
+                todo.extend((z, node) for z in back.get(name, ()))
 
     def _check_groups(self, x: int, c: int) -> None:
         groups = set(self.groups_of[c])
@@ -241,26 +276,30 @@ class _Saturation:
         waiting = [(x, name, y)]
         while waiting:
             x, name, y = waiting.pop()
+            if y not in self.started:
+                self._start(y)
             if self.ranges.get(name):
                 y = self._within_range(y, name)
             for wide in self.wider[name]:
-                if (wide, y) in self.links[x]:
+                linked = self.links[x].setdefault(wide, set())
+                if y in linked:
                     continue
-                self.links[x].add((wide, y))
-                self.back[y][wide].add(x)
+                linked.add(y)
+                self.back[y].setdefault(wide, set()).add(x)
                 self._follow(x, wide, y, waiting)
 
     def _follow(self, x: int, name: int, y: int, waiting: list[tuple[int, int, int]]) -> None:
         todo = self.todo
         todo.extend((x, kind) for kind in self.domains.get(name, ()))
-        for c in self.subsumers[y]:
-            node = self.existentials[c].get(name) if c in self.existentials else None
-            if node is not None:
+        mine = self.subsumers[x]
+        for c in self.fillers[y]:
+            node = self.existentials[c].get(name)
+            if node is not None and node not in mine:
                 todo.append((x, node))
         if self.bottom in self.subsumers[y]:
             todo.append((x, self.bottom))
         for second, wide in self.chains.get(name, ()):
-            waiting.extend((x, wide, z) for other, z in self.links[y] if other == second)
+            waiting.extend((x, wide, z) for z in self.links[y].get(second, ()))
         for first, wide in self.chains_back.get(name, ()):
             waiting.extend((w, wide, y) for w in self.back[x].get(first, ()))
 
@@ -284,12 +323,12 @@ class _Saturation:
         """Give the axioms what was found about named terms."""
         axioms = self.axioms
         named = {self.ids[name]: name for name in axioms.classes}
+        above = {number: self.subsumers[number] & named.keys() for number in named}
         for number, name in named.items():
-            mine = self.subsumers[number]
-            if self.bottom in mine:
+            if self.bottom in self.subsumers[number]:
                 axioms.unsatisfiable.add(name)
                 continue
-            axioms.subclasses.update((name, named[c]) for c in mine if c in named and c != number)
+            axioms.subclasses.update((name, named[c]) for c in lowest(number, above))
         self._hand_over_individuals(named)
 
     def _hand_over_individuals(self, named: dict[int, str]) -> None:
@@ -306,6 +345,8 @@ class _Saturation:
             axioms.same.update((iri, people[c]) for c in mine if c in people and c != number)
             axioms.facts.update(
                 (iri, self.property_names[name], people[y])
-                for name, y in self.links[number]
-                if name < properties and y in people
+                for name, linked in self.links[number].items()
+                if name < properties
+                for y in linked
+                if y in people
             )

@@ -21,11 +21,12 @@ is checked by the compiler for all levels.
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import combinations, product
 
 from kbn.ontology.axioms import Axioms, Fact
 from kbn.ontology.compiling import inconsistent
-from kbn.ontology.hierarchy import compile_hierarchy
+from kbn.ontology.hierarchy import compile_hierarchy, lowest
 from kbn.ontology.statements import Rules, entailed
 from kbn.ontology.vocabulary import NOTHING, THING
 
@@ -57,7 +58,13 @@ class _Engine:
         self.axioms = axioms
         self.expressions = axioms.expressions
         self.wider_properties = _closure(axioms.subproperties, axioms.properties)
+        narrower = {(wide, narrow) for narrow, wide in axioms.subproperties}
+        self.narrower_properties = _closure(narrower, axioms.properties)
         self.wider = self._order_classes()
+        self.intersections_of: dict[str, list[str]] = defaultdict(list)
+        for node, members in self.expressions.intersections.items():
+            for member in members:
+                self.intersections_of[member].append(node)
         self.leader: dict[str, str] = {}
         self.types: dict[str, set[str]] = defaultdict(set)
         self.facts: set[Fact] = set(axioms.facts)
@@ -83,28 +90,19 @@ class _Engine:
     def _wider_restrictions(self, wider: dict[str, set[str]]) -> set[tuple[str, str]]:
         expressions = self.expressions
         found: set[tuple[str, str]] = set()
+        above, below = self.wider_properties, self.narrower_properties
+        somes, alls = _indexed(expressions.somes), _indexed(expressions.alls)
+        values = _indexed(expressions.values)
         for one, (p, c) in expressions.somes.items():
-            found |= {
-                (one, other)
-                for other, (q, d) in expressions.somes.items()
-                if self._is_wider(q, p) and (d == THING or d in wider.get(c, {c}))
-            }
+            for q, d in product(above.get(p, (p,)), (*wider.get(c, (c,)), THING)):
+                found.update((one, other) for other in somes.get((q, d), ()))
         for one, (p, c) in expressions.alls.items():
-            found |= {
-                (one, other)
-                for other, (q, d) in expressions.alls.items()
-                if self._is_wider(p, q) and d in wider.get(c, {c})
-            }
+            for q, d in product(below.get(p, (p,)), wider.get(c, (c,))):
+                found.update((one, other) for other in alls.get((q, d), ()))
         for one, (p, i) in expressions.values.items():
-            found |= {
-                (one, other)
-                for other, (q, j) in expressions.values.items()
-                if i == j and self._is_wider(q, p)
-            }
+            for q in above.get(p, (p,)):
+                found.update((one, other) for other in values.get((q, i), ()))
         return {pair for pair in found if pair[0] != pair[1]}
-
-    def _is_wider(self, wider: str, narrower: str) -> bool:
-        return wider in self.wider_properties.get(narrower, {narrower})
 
     # Individuals, round by round.
 
@@ -200,15 +198,18 @@ class _Engine:
 
     def _rise(self, kinds: set[str]) -> None:
         """Close one individual's types upwards and under intersections."""
-        while True:
-            before = len(kinds)
-            for kind in list(kinds):
-                kinds |= self.wider.get(kind, set())
-            for node, members in self.expressions.intersections.items():
+        waiting = list(kinds)
+        while waiting:
+            kind = waiting.pop()
+            for wide in self.wider.get(kind, ()):
+                if wide not in kinds:
+                    kinds.add(wide)
+                    waiting.append(wide)
+            for node in self.intersections_of.get(kind, ()):
+                members = self.expressions.intersections[node]
                 if node not in kinds and all(m in kinds or m == THING for m in members):
                     kinds.add(node)
-            if len(kinds) == before:
-                return
+                    waiting.append(node)
 
     def _apply_restrictions(self) -> None:
         expressions, types, lead = self.expressions, self.types, self._lead
@@ -263,10 +264,10 @@ class _Engine:
             merged |= self._merge_by_key(node, names)
         return merged
 
-    def _merge_groups(self, pairs: object) -> bool:
+    def _merge_groups(self, pairs: Iterable[tuple[str, str]]) -> bool:
         first: dict[str, str] = {}
         merged = False
-        for key, individual in pairs:  # type: ignore[attr-defined]
+        for key, individual in pairs:
             merged |= self._merge(first.setdefault(key, individual), individual)
         return merged
 
@@ -313,11 +314,19 @@ class _Engine:
         for individual, kinds in self.types.items():
             axioms.individuals.add(individual)
             axioms.types |= {(individual, kind) for kind in kinds & axioms.classes}
-        for narrower in axioms.classes:
-            above = self.wider.get(narrower, set())
-            if NOTHING in above:
-                axioms.unsatisfiable.add(narrower)
-            axioms.subclasses |= {(narrower, wider) for wider in above & axioms.classes}
+        above = {name: self.wider[name] & axioms.classes for name in axioms.classes}
+        for name in axioms.classes:
+            if NOTHING in self.wider[name]:
+                axioms.unsatisfiable.add(name)
+            axioms.subclasses.update((name, wider) for wider in lowest(name, above))
+
+
+def _indexed(restrictions: dict[str, tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """(property, filler) -> the nodes that stand for that restriction."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for node, key in restrictions.items():
+        found[key].append(node)
+    return found
 
 
 def _closure(pairs: set[tuple[str, str]], names: set[str]) -> dict[str, set[str]]:

@@ -1,0 +1,230 @@
+"""`kbn bench`: how quickly this machine matches, beside two other ways of doing it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbn.cli.ontology import Reasoning
+from kbn.cli.output import AsJson, print_facts, print_json, print_table, progress, remark
+from kbn.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from kbn.lab.bench import Report
+    from kbn.lab.workloads import Workload
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Measure, with other engines beside ours."
+)
+
+_File = {"exists": True, "dir_okay": False}
+
+# What a file holds is all used unless a number is given.
+DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS = 100_000, 10_000
+
+
+@app.callback()
+def before_any_benchmark() -> None:
+    """Measure, with other engines beside ours."""
+
+
+@app.command("match")
+def match(
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            "--workload",
+            "-w",
+            help="podcast (default), operators, equalities, ranges, wide or mixed.",
+        ),
+    ] = None,
+    subscriptions: Annotated[
+        int | None, typer.Option("--subscriptions", "-s", help="How many (default 100000).")
+    ] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "-e", help="How many notifications (default 10000).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same input.")] = 0,
+    subscriptions_file: Annotated[
+        Path | None,
+        typer.Option(**_File, help="Subscriptions of your own: text, one a line, or JSON."),
+    ] = None,
+    events_file: Annotated[
+        Path | None,
+        typer.Option(**_File, help="Notifications of your own: JSON or JSON Lines."),
+    ] = None,
+    ontology: Annotated[
+        list[Path] | None,
+        typer.Option("--ontology", "-o", **_File, help="Ontology of the files; may be repeated."),
+    ] = None,
+    reasoning: Annotated[
+        Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
+    ] = Reasoning.RDFS,
+    engines: Annotated[
+        str, typer.Option(help="Which engines, by commas: index, scan, poset.")
+    ] = "index,scan,poset",
+    slow_subscriptions: Annotated[
+        int, typer.Option(help="How many subscriptions scan and poset get at most.")
+    ] = 2_000,
+    slow_events: Annotated[
+        int, typer.Option(help="How many notifications scan and poset get at most.")
+    ] = 100,
+    time_cap: Annotated[
+        float, typer.Option(help="Seconds that scan and poset get at most, each.")
+    ] = 10.0,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", dir_okay=False, help="Also write the JSON to this file.")
+    ] = None,
+) -> None:
+    """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
+
+    The slow two get the first of the input only, as their rows say, and are compared with the index
+    on just that. Engines that disagree on one answer end the run with exit code 1.
+
+    \b
+    Examples:
+      kbn bench match
+      kbn bench match --workload ranges --subscriptions 1000000 --json
+      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast.ttl
+    """
+    from kbn.lab.bench import EVERYTHING, Settings, run
+
+    given = _workload(workload, subscriptions, subscriptions_file, events_file, ontology, reasoning)
+    from_files = subscriptions_file is not None
+    settings = Settings(
+        subscriptions=_size(subscriptions, EVERYTHING if from_files else DEFAULT_SUBSCRIPTIONS),
+        events=_size(events, EVERYTHING if from_files else DEFAULT_EVENTS),
+        seed=seed,
+        engines=tuple(name.strip() for name in engines.split(",") if name.strip()),
+        slow_subscriptions=slow_subscriptions,
+        slow_events=slow_events,
+        time_cap_s=time_cap,
+    )
+    with progress() as show:
+        report = run(given, settings, show)
+    if out is not None:
+        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+        out.write_text(text + "\n", encoding="utf-8")
+        remark(f"written to {out}")
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print(report)
+
+
+def _size(given: int | None, otherwise: int) -> int:
+    return otherwise if given is None else given
+
+
+def _workload(
+    name: str | None,
+    subscriptions: int | None,
+    subscriptions_file: Path | None,
+    events_file: Path | None,
+    ontology: list[Path] | None,
+    reasoning: Reasoning,
+) -> Workload:
+    from kbn.lab.workloads import FromFiles, workload
+
+    if subscriptions_file is None and events_file is None:
+        if ontology:
+            raise InvalidInputError(
+                "--ontology goes with --subscriptions-file and --events-file; "
+                "a named workload has its own"
+            )
+        return workload(name or "podcast", _size(subscriptions, DEFAULT_SUBSCRIPTIONS))
+    if subscriptions_file is None or events_file is None:
+        raise InvalidInputError("give both --subscriptions-file and --events-file, or neither")
+    if name is not None:
+        raise InvalidInputError("give --workload or files, not both")
+    from kbn.ontology import Ontology
+
+    loaded = Ontology.load(ontology, reasoning=reasoning.value) if ontology else None
+    return FromFiles(subscriptions_file, events_file, loaded)
+
+
+COLUMNS = (
+    *("engine", "subscriptions", "events", "µs/event", "events/s", "matches/event"),
+    *("build s", "memory", "rss", "× index"),
+)
+
+
+def _print(report: Report) -> None:
+    from kbn.lab.report import shown
+
+    rows = []
+    for engine in report.engines:
+        ratio = engine.details.get("times_index_same_subscriptions")
+        rows.append(
+            [
+                engine.engine,
+                shown(engine.subscriptions),
+                shown(engine.events),
+                shown(engine.microseconds_per_event),
+                shown(engine.events_per_second),
+                shown(engine.matches_per_event),
+                shown(engine.build_seconds),
+                _megabytes(engine.memory_bytes),
+                _megabytes(engine.rss_bytes),
+                "" if ratio is None else shown(ratio),
+            ]
+        )
+    title = f"{report.workload}, seed {report.settings.seed}"
+    print_table(rows, columns=COLUMNS, title=title)
+    typer.echo("")
+    print_facts(_facts(report))
+
+
+def _facts(report: Report) -> dict[str, object]:
+    """What stands below the table, a line each."""
+    from kbn.lab.report import shown
+
+    facts: dict[str, object] = {}
+    for engine in report.engines:
+        details = engine.details
+        if engine.engine == "index":
+            facts |= _index_facts(details)
+            continue
+        same = details["index_microseconds_per_event_same_subscriptions"]
+        facts[f"{engine.engine} against index"] = (
+            f"{shown(details['times_index_same_subscriptions'])} times as long per event, on the "
+            f"same {engine.subscriptions:,} subscriptions (index {shown(same)} µs)"
+        )
+        if "extrapolated" in details:
+            more = details["extrapolated"]
+            facts[f"{engine.engine}, extrapolated"] = (
+                f"{shown(more['microseconds_per_event'])} µs/event at "
+                f"{more['subscriptions']:,} subscriptions ({more['how']})"
+            )
+    if len(report.engines) > 1:
+        names = ", ".join(engine.engine for engine in report.engines)
+        facts["answers agree"] = f"{names} (checksum {report.engines[0].checksum})"
+    facts["machine"] = ", ".join(f"{name} {value}" for name, value in report.machine.items())
+    return facts
+
+
+def _index_facts(details: dict[str, Any]) -> dict[str, object]:
+    from kbn.lab.report import shown
+
+    facts: dict[str, object] = {
+        "one match call": (
+            f"p50 {shown(details['match_p50_microseconds'])} µs, "
+            f"p99 {shown(details['match_p99_microseconds'])} µs "
+            f"(groups found, not expanded; {details['match_calls']:,} calls)"
+        ),
+        "distinct filters": shown(details["groups"]),
+        "bulk load": f"{shown(details['bulk_subscriptions_per_second'])} subscriptions/s",
+        "one at a time": f"{shown(details['adds_per_second'])} subscriptions/s",
+        "expanded": f"{shown(details['expanded_pairs_per_second'])} (notification, key) pairs/s",
+    }
+    if "covered_adds" in details:
+        facts["with covering kept"] = f"{shown(details['covered_adds_per_second'])} subscriptions/s"
+    return facts
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -1,0 +1,69 @@
+"""Workloads: named, seeded streams of subscriptions and tables of notifications.
+
+Each is a source of (subscription, key) pairs, made chunk by chunk so that five million of them never
+stand in memory at once, and of an Arrow table of notifications. The same seed gives the same stream.
+
+| name       | subscriptions                                             | notifications               |
+|------------|-----------------------------------------------------------|-----------------------------|
+| podcast    | one category (#>/@>) and 0-3 of 80 keywords (#>)          | 2-4 categories, 4 keywords, 13 more attributes |
+| equalities | 1-6 string equalities over 20 attributes, 160 values each | all 20 attributes           |
+| ranges     | 1-6 ranges over 20 attributes, 0.1 % matching             | all 20 attributes, uniform  |
+| wide       | 10 ranges of width 0.4 over 20 attributes                 | all 20 attributes, uniform  |
+| mixed      | 2-4 of: category, code, keywords, range, not a state, prefix; 10 % are two such | all six |
+| operators  | one constraint of each operator in turn, and an id        | every kind of value, an id  |
+
+`FromFiles` is a workload of one's own subscriptions and notifications.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from kbn.errors import InvalidInputError
+from kbn.lab.workloads.contract import CHUNK, Pair, Workload
+from kbn.lab.workloads.equalities import Equalities
+from kbn.lab.workloads.from_files import FromFiles
+from kbn.lab.workloads.mixed import Mixed
+from kbn.lab.workloads.operators import Operators
+from kbn.lab.workloads.podcast import Podcast
+from kbn.lab.workloads.ranges import Ranges, wide
+
+__all__ = [
+    "CHUNK",
+    "NAMES",
+    "Equalities",
+    "FromFiles",
+    "Mixed",
+    "Operators",
+    "Pair",
+    "Podcast",
+    "Ranges",
+    "Workload",
+    "workload",
+]
+
+_MAKERS: dict[str, Callable[[int], Workload]] = {
+    "podcast": lambda _: Podcast(),
+    "operators": lambda subscriptions: Operators(ids=subscriptions),
+    "equalities": lambda _: Equalities(),
+    "ranges": lambda _: Ranges(),
+    "wide": lambda _: wide(),
+    "mixed": lambda _: Mixed(),
+}
+NAMES = tuple(_MAKERS)
+
+
+def workload(name: str, subscriptions: int = 100_000) -> Workload:
+    """The workload of that name, to be asked for that many subscriptions.
+
+    >>> workload("equalities").name
+    'equalities'
+    """
+    if name not in _MAKERS:
+        near = get_close_matches(name, NAMES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InvalidInputError(
+            f"there is no workload '{name}'; there are {', '.join(NAMES)}{hint}"
+        )
+    return _MAKERS[name](subscriptions)
