@@ -29,6 +29,7 @@ COMMANDS = [
     ["lab", "list"],
     ["lab", "run"],
     ["lab", "report"],
+    ["bench", "match"],
 ]
 
 
@@ -77,7 +78,7 @@ def test_no_command_is_missing_from_these_tests() -> None:
 def test_the_help_names_every_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     told = capsys.readouterr().out
-    assert all(word in told for word in ("demo", "match", "ontology", "lab", "--version"))
+    assert all(word in told for word in ("demo", "match", "ontology", "lab", "bench", "--version"))
 
 
 def test_the_first_command_a_user_types_answers_at_once() -> None:

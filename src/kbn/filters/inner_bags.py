@@ -33,20 +33,25 @@ def inner_check(
     table = spread(parts[1], list(left.values()), list(right.values()), bits, True, ontology)
     if not table.exact:
         return None
-    rows = dict(zip(left, table.rows, strict=True))
-    bit_of = dict(zip(right, bits, strict=True))
-    return _by_table(parts[0], rows, bit_of)
+    rows = _looked_up(xs, dict(zip(left, table.rows, strict=True)))
+    wanted = _looked_up(vs, dict(zip(right, bits, strict=True)))
+    return _by_table(parts[0], rows, wanted)
+
+
+def _looked_up(bags: Sequence[Operand], table: dict[object, int]) -> dict[Operand, list[int]]:
+    """For each inner bag what the table says of its elements."""
+    return {bag: [table[key(item)] for item in bag.items] for bag in bags if type(bag) is Bag}
 
 
 def _by_table(
-    bag: Operator, rows: dict[object, int], bit_of: dict[object, int]
+    bag: Operator, rows: dict[Operand, list[int]], wanted: dict[Operand, list[int]]
 ) -> Callable[[Operand, Operand], bool]:
     def related(x: Operand, v: Operand) -> bool:
         if type(x) is not Bag or type(v) is not Bag or not _sizes_fit(bag, len(x), len(v)):
             return False
-        partners = [rows[key(item)] for item in x.items]
-        wanted = [bit_of[key(item)] for item in v.items]
-        served, offered = (wanted, partners) if bag is Operator.SUPER_BAG else (partners, wanted)
+        served, offered = rows[x], wanted[v]
+        if bag is Operator.SUPER_BAG:
+            served, offered = offered, served
         return all_served([_row(mine, offered) for mine in served], len(offered))
 
     return related

@@ -97,11 +97,20 @@ def checksum(found: Iterable[tuple[int, int]]) -> str:
 def rows_as_notifications(table: pa.Table, count: int) -> list[Notification]:
     """The first `count` rows of a table, as notifications."""
     from kbn.filters import Notification
-    from kbn.matching.batch import EncodedTable
-    from kbn.matching.index import Index
+    from kbn.matching.columns import Column
 
-    encoded = EncodedTable(Index(None), table.slice(0, count))
-    return [Notification(encoded.attributes(row)) for row in range(encoded.rows)]
+    table = table.slice(0, count)
+    columns = {name: Column(table.field(name), table[name]) for name in table.column_names}
+    return [
+        Notification(
+            {
+                name: value
+                for name, column in columns.items()
+                if (value := column.value(row)) is not None
+            }
+        )
+        for row in range(table.num_rows)
+    ]
 
 
 def found_in(matcher: Matcher, table: pa.Table, keys_below: int | None = None) -> Found:

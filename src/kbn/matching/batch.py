@@ -46,6 +46,11 @@ class EncodedTable:
         self.hits: list[HitColumn] = []
         self.axes: list[AxisColumn] = []
         axes = index.axes_of()
+        self._columns = {
+            name: column
+            for name, column in self._columns.items()
+            if name in index.table.attributes or name in axes
+        }
         for name, column in self._columns.items():
             value_index = index.table.attributes.get(name)
             if value_index is not None:
@@ -54,7 +59,7 @@ class EncodedTable:
                 self.axes += column.axis_columns(axes[name])
 
     def attributes(self, row: int) -> Mapping[str, Any]:
-        """One row as a notification's attributes."""
+        """One row as a notification, as far as any subscription asks for its attributes."""
         values = {name: column.value(row) for name, column in self._columns.items()}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -246,6 +246,7 @@ def _is_value_type(type_: pa.DataType) -> bool:
             pa.types.is_floating,
             pa.types.is_binary,
             pa.types.is_large_binary,
+            pa.types.is_fixed_size_binary,
             pa.types.is_timestamp,
         )
     )

@@ -67,6 +67,7 @@ class Index:
         self.checker = BagChecker(self.table)
         self._arguments: tuple[Any, ...] | None = None
         self._prepared_tokens = 0
+        self._selectivities = np.zeros(0, np.float64)
         self.own_scratch()
 
     def own_scratch(self) -> None:
@@ -94,10 +95,31 @@ class Index:
         else:
             self._insert(new)
 
+    def place_one(self, group: int) -> None:
+        """`place` for one group."""
+        self._arguments = None
+        self.placed = grown(self.placed, self.groups.group_count, 0)
+        if self.placed[group]:
+            return
+        if self.placed_count + 1 > max(REBUILD_MIN, 2 * self.built_count):
+            self.rebuild()
+            return
+        member = np.array([group], np.int32)
+        header = int(self.groups.code[self.groups.code_start[group]])
+        if header >> 48:
+            self._insert(member)
+            return
+        tokens = header & 0xFFFFF
+        self.trie.cover_tokens(len(self.table))
+        self.trie.insert(member, self.groups, tokens, tokens)
+        self.placed[group] = True
+        self.placed_count += 1
+
     def rebuild(self) -> None:
         """Order, grid and placement anew, from the groups that are alive."""
         groups = self.groups
         members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
+        self._selectivities = np.zeros(0, np.float64)
         self.trie = Trie()
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
@@ -119,10 +141,22 @@ class Index:
 
     def _choose(self, members: Array) -> Array:
         """Which of the groups belong in the slabs."""
-        selectivity = np.array(self.table.selectivity(), np.float64)
+        headers = self.groups.code[self.groups.code_start[members]]
+        if not (headers >> 48).any():
+            return np.zeros(members.shape[0], bool)
         return choose_slabs(
-            members, self.groups.code, self.groups.code_start, selectivity, TRIE_SHARE_MAX
+            members, self.groups.code, self.groups.code_start, self._selectivity(), TRIE_SHARE_MAX
         )
+
+    def _selectivity(self) -> Array:
+        """The tokens' selectivity, worked out anew when their number has grown by a quarter."""
+        known, count = self._selectivities, len(self.table)
+        if known.shape[0] * 5 < count * 4:
+            known = np.array(self.table.selectivity(), np.float64)
+        elif known.shape[0] < count:
+            known = np.concatenate((known, np.full(count - known.shape[0], TRIE_SHARE_MAX)))
+        self._selectivities = known
+        return known
 
     def _insert(self, members: Array) -> None:
         groups = self.groups
@@ -172,6 +206,16 @@ class Index:
             np.array(hits, np.int64), *before, self.groups.dead_groups > 0, *between, covering, *after
         )
         return found
+
+    def find_covering(self, hits: list[int], points: Mapping[int, tuple[float, int]]) -> Array:
+        """The groups that could cover a filter whose witnesses hit `hits` and lie on `points`."""
+        if self._arguments is None or self._prepared_tokens != len(self.table):
+            self._prepare()
+        self._present.fill(False)
+        for axis, pair in points.items():
+            self._values[0, axis], self._rests[0, axis] = pair
+            self._present[0, axis] = True
+        return self.find_hit(hits, covering=True) >> 1
 
     def satisfies(self, group: int, attributes: Mapping[str, Any], memo: dict[int, bool]) -> bool:
         """Whether the group's checks hold; `memo` remembers checks already done."""

@@ -74,17 +74,18 @@ class Matcher:
         A text is parsed with the ontology's prefixes. An error leaves the matcher as it was.
         """
         self._before_change()
-        filters = self._filters(subscription)
+        filters = self.filters_of(subscription)
         ids = self._known_keys()
         if _checked_key(key) in ids:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         words, starts = encode_filters(self.index, filters)
-        groups = np.unique(self.index.groups.intern(words, starts))
-        number = self.index.groups.add_one(groups.tolist())
-        self.index.place(groups)
+        groups = sorted(set(self.index.groups.intern(words, starts).tolist()))
+        number = self.index.groups.add_one(groups)
+        for group in groups:
+            self.index.place_one(group)
         self._enter(key, number, ids)
         if link is not None:
-            self._link(number, groups.tolist(), link)
+            self._link(number, groups, link)
         self.version += 1
 
     def add_many(
@@ -103,7 +104,7 @@ class Matcher:
                     raise InvalidInputError(f"the key {key!r} is in use or given twice")
                 known.add(key)
                 keys.append(key)
-                distinct = self._filters(subscription)
+                distinct = self.filters_of(subscription)
                 sizes.append(len(distinct))
                 yield from distinct
 
@@ -196,8 +197,13 @@ class Matcher:
         keys = self.keys
         if isinstance(keys, list):
             return [keys[number] for number in numbers]
-        found: list[Hashable] = keys.take(numbers).to_pylist()
+        found: list[Hashable] = keys.take(np.array(numbers, np.int64)).to_pylist()
         return found
+
+    def keys_of_groups(self, groups: Iterable[int]) -> list[Any]:
+        """The keys of the subscriptions in some groups."""
+        members = self.index.groups.members
+        return [key for group in groups for key in self.keys_at(members(group))]
 
     def find_key(self, key: object) -> int | None:
         """The number of the subscription under `key`, if there is one."""
@@ -228,7 +234,8 @@ class Matcher:
             unshare(self.index)
             self._shares = False
 
-    def _filters(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
+    def filters_of(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
+        """The filters of a subscription, a filter or a text."""
         if subscription.__class__ is Subscription:
             return subscription.filters  # type: ignore[union-attr]
         if isinstance(subscription, str):

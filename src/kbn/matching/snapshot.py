@@ -96,6 +96,14 @@ def load(directory: Path, ontology: Ontology | None) -> Matcher:
             + ": load it with the one it was saved with"
         )
     matcher = Matcher(ontology)
+    try:
+        _read(matcher, directory, manifest)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:
+        raise InvalidInputError(f"the snapshot {directory} is damaged: {error}") from error
+    return matcher
+
+
+def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
     index = matcher.index
     _read_tables(index, directory)
     for part, (arrays, counts) in _PARTS.items():
@@ -110,7 +118,6 @@ def load(directory: Path, ontology: Ontology | None) -> Matcher:
     with pa.memory_map(str(directory / "keys.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
     matcher.adopt(table["key"].combine_chunks(), manifest["links"], manifest["live"])
-    return matcher
 
 
 def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BASELINE = "="
 EXTRAS_MAX = 5
 
-# Thesis Table 15: mean ms per delivery with 500, 1000, 2000, 3000 subscriptions. None: out of memory.
+# Thesis Table 15: mean ms per delivery at 500, 1000, 2000, 3000 subscriptions; None: out of memory.
 THEIRS: dict[str, tuple[str, tuple[float | None, ...]]] = {
     "@*": ("ont prop", (94.76, 185.28, None, None)),
     "@=": ("is a", (50.83, 94.64, 190.33, 4319.39)),
@@ -79,7 +79,7 @@ def cases(ontology: Ontology) -> list[Case]:
     every_class = [Class(iri) for iri in ontology.classes]
     individuals = [Individual(iri) for iri in ontology.individuals]
     city = Relation(Property(here + "hasCity"), Individual(here + "Dublin"))
-    terms = [
+    terms: list[tuple[str, Any, Sequence[Any]]] = [
         ("@~", Class(here + "Lesson"), every_class),
         ("@!~", Class(here + "Lesson"), every_class),
         ("@<", Class(here + "Paper"), every_class),
@@ -302,7 +302,7 @@ def _drawing_term(
 def _drawing_bag(
     symbol: str, operand: Any, pool: Sequence[Any], ontology: Ontology
 ) -> Callable[[random.Random], Any]:
-    """A partner for each wanted element (a few of them for a sub-bag, more besides for a super-bag)."""
+    """A partner for each wanted element: some of them for a sub-bag, more for a super-bag."""
     from kbn.filters import Bag, Constraint
 
     bag, _, element = symbol.partition("/")
