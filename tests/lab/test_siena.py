@@ -17,7 +17,9 @@ from kbn.ontology import Class, Ontology
 def some_constraint(rng: Random, classes: list[str]) -> Constraint:
     kind = rng.randrange(6)
     if kind == 0:
-        return Constraint("a", rng.choice(["<", ">=", "=", "!="]), rng.randrange(4))
+        value = rng.choice([0, 1, 2, 3, 1.0, True, "x"])
+        operators = ["=", "!="] if value is True else ["<", ">=", "=", "!="]
+        return Constraint("a", rng.choice(operators), value)
     if kind == 1:
         return Constraint("b", rng.choice([">*", "*", "="]), rng.choice(["x", "xy", "y"]))
     if kind == 2:
@@ -38,7 +40,7 @@ def some_subscription(rng: Random, classes: list[str]) -> Subscription:
 
 def some_notification(rng: Random, classes: list[str]) -> Notification:
     values = {
-        "a": rng.randrange(4),
+        "a": rng.choice([0, 1, 2, 3, 1.0, True, "x"]),
         "b": rng.choice(["x", "xy", "yx", "z"]),
         "c": Class(rng.choice(classes)),
         "d": Bag(*(Class(rng.choice(classes)) for _ in range(rng.randint(0, 3)))),

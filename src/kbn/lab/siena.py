@@ -14,8 +14,9 @@ To insert a filter f:
 3. Put f between: its children lose the parents that are parents of f, or, as roots, stop being so.
 
 The walk is as in the original, without the inverted indexes that later systems added. Only what it
-calls `covers` is quicker here than the plain one: constraints are looked up by attribute and the
-implications of pairs already seen are remembered, so that the diagram can be built at all.
+calls `covers` is quicker here than the plain one: constraints are looked up by attribute, two
+different values of one attribute end the question, and the implications of pairs already seen are
+remembered, so that the diagram can be built at all.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from kbn.filters import Constraint, Filter, Notification, Operator, Subscription
 from kbn.filters.semantics import accepts, implies
 from kbn.ontology import Ontology
 
+# Values whose `=` is Python's. A bool is none of these: True == 1 there, and not here.
 _PLAIN = (str, int, float)
 
 # Pairs of constraints whose implication is remembered; ranges never repeat and would fill memory.
@@ -36,7 +38,7 @@ MEMO_MAX = 500_000
 class Node:
     """A filter, who wants it, and its neighbours in the diagram."""
 
-    __slots__ = ("by_attribute", "children", "filter", "keys", "parents")
+    __slots__ = ("by_attribute", "children", "filter", "fixed", "keys", "parents")
 
     def __init__(self, filter: Filter) -> None:
         self.filter = filter
@@ -46,6 +48,12 @@ class Node:
         self.by_attribute: dict[str, list[Constraint]] = {}
         for constraint in filter.constraints:
             self.by_attribute.setdefault(constraint.attribute, []).append(constraint)
+        # Attributes with one constraint, `= v`, v plain: two such v that differ end a question.
+        self.fixed: dict[str, Any] = {
+            attribute: only.operand
+            for attribute, (only, *more) in self.by_attribute.items()
+            if not more and only.operator is Operator.EQ and type(only.operand) in _PLAIN
+        }
 
 
 class SienaPoset:
@@ -100,10 +108,13 @@ class SienaPoset:
 
     def covers(self, wider: Node, narrower: Node) -> bool:
         """As `kbn.filters.semantics.covers`, remembering what it found."""
-        theirs = narrower.by_attribute
-        for attribute in wider.by_attribute:
-            if attribute not in theirs:
+        fixed = narrower.fixed
+        for attribute, value in wider.fixed.items():
+            if fixed.get(attribute, value) != value:
                 return False
+        theirs = narrower.by_attribute
+        if not wider.by_attribute.keys() <= theirs.keys():
+            return False
         return all(
             any(self._implies(premise, conclusion) for premise in theirs[attribute])
             for attribute, conclusions in wider.by_attribute.items()
@@ -194,10 +205,6 @@ class SienaPoset:
         )
 
     def _implies(self, premise: Constraint, conclusion: Constraint) -> bool:
-        if premise.operator is Operator.EQ and conclusion.operator is Operator.EQ:
-            a, b = premise.operand, conclusion.operand
-            if type(a) in _PLAIN and type(b) in _PLAIN:
-                return a == b
         pair = (premise, conclusion)
         known = self._implied.get(pair)
         if known is None:

@@ -1,15 +1,15 @@
 """Checks of composite bags, from what their elements are already known to hit.
 
 `P #>/λ Q` wants an injection from Q's elements into P's with p λ q. The index has worked out which
-(λ q) each p hits, so the question is one of distinct representatives over small sets: each q's set of
-partners is one Python integer of bits, and Kuhn's augmenting paths run over those. Where no such
-hits exist (sub-bags, multiplicities of plain bags) the oracle is asked.
+(λ q) each p hits, so the question is one of distinct representatives over small sets: each q's set
+of partners is one Python integer of bits, and Kuhn's augmenting paths run over those. Where no
+such hits exist (sub-bags, multiplicities of plain bags) the oracle is asked.
 """
 
 from __future__ import annotations
 
 from kbn.filters import Bag, Constraint
-from kbn.filters.operators import Composite, Operator
+from kbn.filters.operators import AnyOperator, Composite, Operator
 from kbn.filters.semantics import accepts
 from kbn.matching.tokens import TokenTable
 
@@ -32,7 +32,7 @@ class BagChecker:
             return accepts(constraint, bag, self._table.ontology)
         if len(bag) < len(wanted):
             return False
-        if constraint.operator.bag is Operator.EQUAL_BAG and len(bag) != len(wanted):
+        if _is_equal_bag(constraint.operator) and len(bag) != len(wanted):
             return False
         return has_distinct_partners(self._partners(constraint.attribute, bag, wanted))
 
@@ -41,11 +41,13 @@ class BagChecker:
         operator = constraint.operator
         if not isinstance(operator, Composite) or operator.bag is Operator.SUB_BAG:
             return None
-        if len(constraint.operand) > SMALL:
+        operand = constraint.operand
+        assert isinstance(operand, Bag)
+        if len(operand) > SMALL:
             return None
         wanted = Composite(Operator.SUPER_BAG, operator.element)
         attribute = constraint.attribute
-        return tuple(self._table.token(attribute, wanted, Bag(q)) for q in constraint.operand)
+        return tuple(self._table.token(attribute, wanted, Bag(q)) for q in operand)
 
     def _partners(self, attribute: str, bag: Bag, wanted: tuple[int, ...]) -> list[int]:
         """For each wanted token, the bits of the bag's elements that hit it."""
@@ -58,6 +60,10 @@ class BagChecker:
                     sets[token] |= bit
             bit <<= 1
         return [sets[token] for token in wanted]
+
+
+def _is_equal_bag(operator: AnyOperator) -> bool:
+    return isinstance(operator, Composite) and operator.bag is Operator.EQUAL_BAG
 
 
 def has_distinct_partners(partners: list[int]) -> bool:

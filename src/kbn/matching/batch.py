@@ -1,8 +1,8 @@
 """Batches: matching a table of notifications, a row each and a column per attribute.
 
-What the columns may hold is said in `columns.py`; `tables.to_table` makes such a table. Columns are
-dictionary-encoded, so that what a value hits is worked out once per distinct value; the kernels then
-gather the hits of each row. Rows go through in chunks that keep the scratch small.
+What the columns may hold is said in `columns.py`; `tables.to_table` makes such a table. Columns
+are dictionary-encoded, so that what a value hits is worked out once per distinct value; the
+kernels then gather the hits of each row. Rows go through in chunks that keep the scratch small.
 """
 
 from __future__ import annotations
@@ -138,7 +138,11 @@ def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]
     counts = np.zeros(stop - start, np.int64)
     for column in encoded.hits:
         batch_kernels.count_hits(
-            column.offsets[start : stop + 1], column.indices, column.valid, column.token_start, counts
+            column.offsets[start : stop + 1],
+            column.indices,
+            column.valid,
+            column.token_start,
+            counts,
         )
     hit_start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
     hits = np.empty(int(hit_start[-1]), np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+
 @njit(cache=True)
 def count_hits(offsets, indices, valid, token_start, counts):
     """Add to counts[event] how many tokens the event's elements of one column hit."""

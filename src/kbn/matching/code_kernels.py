@@ -2,8 +2,8 @@
 
 A code (see `codes.py`) is a run of 64-bit words: a header, tokens, negatives, checks, ranges.
 
-    header  tokens (20 bits) | negatives (14) | checks (14) | ranges (14)
-    range   axis (24) | low open | high open | low is int | high is int | low rest (12) | high rest (12)
+    header  tokens (20 bits) | negatives (14) | checks (14) | ranges (14) range   axis (24) | low
+    open | high open | low is int | high is int | low rest (12) | high rest (12)
             float64 low, float64 high
 
 Numbers are compared exactly although they are stored as float64: a number x is the pair
@@ -68,7 +68,9 @@ def _in_range(word, low, high, value, rest):
 
 
 @njit(cache=True)
-def verify(code, code_as_float, start, with_tokens, stamps, stamp, values, rests, present, covering):
+def verify(
+    code, code_as_float, start, with_tokens, stamps, stamp, values, rests, present, covering
+):
     """What the code at `start` says of the notification: 0 no, MATCHED, or UNCHECKED.
 
     With `covering`, negatives and checks are taken as held: the caller wants every filter that
@@ -114,7 +116,7 @@ def content_hash(words, start, end):
 
 @njit(cache=True, inline="always")
 def _same_words(a, a_start, b, b_start, length):
-    for i in range(length):
+    for i in range(length):  # noqa: SIM110 (Numba has no generators)
         if a[a_start + i] != b[b_start + i]:
             return False
     return True

@@ -32,7 +32,7 @@ from kbn.filters.operators import (
     split_bag,
 )
 from kbn.filters.semantics import resolve, subject_family
-from kbn.filters.values import Family, family
+from kbn.filters.values import Family
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
 
@@ -66,18 +66,22 @@ def microseconds(time: datetime) -> int:
     return (time - EPOCH) // MICROSECOND
 
 
+LOWEST = (-INFINITY, 0)
+HIGHEST = (INFINITY, 0)
+
+
 @dataclass(slots=True)
 class Interval:
     """The numbers between two bounds, each open or closed; infinite when never narrowed."""
 
-    low: tuple[float, int] = (-INFINITY, 0)
-    high: tuple[float, int] = (INFINITY, 0)
+    low: tuple[float, int] = LOWEST
+    high: tuple[float, int] = HIGHEST
     low_open: bool = False
     high_open: bool = False
     low_is_int: bool = False
     high_is_int: bool = False
 
-    def narrow(self, operator: Operator, bound: tuple[float, int], is_int: bool) -> None:
+    def narrow(self, operator: Any, bound: tuple[float, int], is_int: bool) -> None:
         """Keep only the numbers x with `x operator bound`."""
         is_open = operator is Operator.LT or operator is Operator.GT
         if operator is Operator.LT or operator is Operator.LE:
@@ -138,12 +142,11 @@ class Encoder:
         checks: set[int] = set()
         intervals: dict[int, Interval] = {}
         for constraint in constraints:
+            if constraint.operator in ORDER_OPERATORS and self._narrow(constraint, intervals):
+                continue
             parts = self._parts.get(constraint)
             if parts is None:
-                if self._narrow(constraint, intervals):
-                    continue
-                resolved = resolve(constraint, self._vocabulary)
-                parts = self._parts[constraint] = self._compile(resolved)
+                parts = self._parts[constraint] = self._compile(self._resolved(constraint))
             tokens.update(parts.tokens)
             if parts.negatives:
                 negatives.update(parts.negatives)
@@ -172,22 +175,28 @@ class Encoder:
 
     def _narrow(self, constraint: Constraint, intervals: dict[int, Interval]) -> bool:
         """Take a constraint on numbers or times into its axis' interval; False if it is neither."""
-        operator, operand = constraint.operator, constraint.operand
-        if operator not in ORDER_OPERATORS:
-            return False
-        kind = family(operand)
-        if kind is Family.NUMBER:
-            bound, is_int = as_pair(operand), operand.__class__ is int
-        elif kind is Family.TIME:
-            bound, is_int = as_pair(microseconds(operand)), True
+        operand: Any = constraint.operand
+        type_ = operand.__class__
+        if type_ is float or type_ is int:
+            kind, bound = Family.NUMBER, as_pair(operand)
+        elif type_ is datetime:
+            kind, bound = Family.TIME, as_pair(microseconds(operand))
         else:
             return False
-        axis = self.axis(constraint.attribute, kind)
+        axis = self.axes.get((constraint.attribute, kind))
+        if axis is None:
+            axis = self.axis(constraint.attribute, kind)
         interval = intervals.get(axis)
         if interval is None:
             interval = intervals[axis] = Interval()
-        interval.narrow(operator, bound, is_int)
+        interval.narrow(constraint.operator, bound, type_ is not float)
         return True
+
+    def _resolved(self, constraint: Constraint) -> Constraint:
+        bag: Any = constraint.operand
+        if type(bag) is Bag and all(type(item) is str for item in bag.items):
+            return constraint
+        return resolve(constraint, self._vocabulary)
 
     def _compile(self, constraint: Constraint) -> Parts:
         attribute, operator, operand = (
@@ -214,11 +223,12 @@ class Encoder:
         )
 
     def _compile_bag(self, constraint: Constraint) -> Parts:
-        attribute, bag = constraint.attribute, constraint.operand
-        operator = constraint.operator
+        attribute, operator = constraint.attribute, constraint.operator
+        bag: Any = constraint.operand
         if operator is Operator.EQUAL_BAG:
             return Parts(tokens=(self.table.token(attribute, operator, bag),))
-        kind, element = split_bag(operator)
+        kind, element = split_bag(operator) or (None, None)
+        assert element is not None
         if kind is Operator.SUB_BAG:
             token = self.table.token(attribute, operator, bag)
             exact = operator is Operator.SUB_BAG and not bag.bare
@@ -227,7 +237,7 @@ class Encoder:
         plain = element is Operator.EQ
         wanted = Composite(Operator.SUPER_BAG, element)
         tokens = tuple(
-            sorted({self.table.token(attribute, wanted, Bag(one)) for one in bag})
+            sorted({self.table.element_token(attribute, wanted, one) for one in bag})
             or (self.table.family_token(attribute, Family.BAG),)
         )
         exact = kind is Operator.SUPER_BAG and (
@@ -313,8 +323,8 @@ class Decoder:
                 attribute, kind = table.families[token]
                 if (attribute, kind) not in said and kind is Family.BAG:
                     plain.append(Constraint(attribute, Operator.SUPER_BAG, Bag()))
-            elif constraint.operator is Operator.SUPER_BAG and not constraint.operand.bare:
-                bags.setdefault(constraint.attribute, []).extend(constraint.operand)
+            elif constraint.operator is Operator.SUPER_BAG and not _holds_bare(constraint):
+                bags.setdefault(constraint.attribute, []).extend(_items(constraint))
             else:
                 plain.append(constraint)
         plain += [Constraint(a, Operator.SUPER_BAG, Bag(*bag)) for a, bag in bags.items()]
@@ -337,11 +347,11 @@ class Decoder:
 def _bounds(attribute: str, kind: Family, interval: Interval) -> list[Constraint]:
     """One constraint per finite side; `>= -inf` stands in where neither side is."""
     found = []
-    if interval.low != (-INFINITY, 0) or interval.low_open:
+    if interval.low != LOWEST or interval.low_open:
         operator = Operator.GT if interval.low_open else Operator.GE
         bound = _operand(kind, interval.low, interval.low_is_int)
         found.append(Constraint(attribute, operator, bound))
-    if interval.high != (INFINITY, 0) or interval.high_open:
+    if interval.high != HIGHEST or interval.high_open:
         operator = Operator.LT if interval.high_open else Operator.LE
         bound = _operand(kind, interval.high, interval.high_is_int)
         found.append(Constraint(attribute, operator, bound))
@@ -360,6 +370,16 @@ def _family_taken_by(constraint: Constraint) -> Family | None:
     return _family_taken(positive, constraint.operand)
 
 
+def _items(constraint: Constraint) -> tuple[Any, ...]:
+    """The elements of a bag constraint's operand."""
+    assert isinstance(constraint.operand, Bag)
+    return constraint.operand.items
+
+
+def _holds_bare(constraint: Constraint) -> bool:
+    return isinstance(constraint.operand, Bag) and constraint.operand.bare
+
+
 def _is_part_of(part: Constraint, whole: Constraint) -> bool:
     """Whether `part` only prepares the check of `whole` and says nothing of its own."""
     if part.attribute != whole.attribute:
@@ -375,6 +395,5 @@ def _is_part_of(part: Constraint, whole: Constraint) -> bool:
         mine[0] is Operator.SUPER_BAG
         and theirs[0] in (Operator.SUPER_BAG, Operator.EQUAL_BAG)
         and mine[1] is theirs[1]
-        and all(one in whole.operand for one in part.operand)
+        and all(one in Bag.of(_items(whole)) for one in _items(part))
     )
-

@@ -1,13 +1,13 @@
 """Columns: how the cells of an Arrow column become values, hit tokens and points on axes.
 
-A column's type says what its values are: booleans, integers, floats, strings, binary and timestamps
-are themselves (a timestamp without a zone is in UTC, and is cut to microseconds); lists are bags; a
-null is an absent attribute, and inside a list it is nothing. Terms are strings in a column whose field
-metadata says so, {"kbn": "class"} (or property, individual, term); lists alike. {"kbn": "json"} says
-that each cell is the JSON form of a value of any type.
+A column's type says what its values are: booleans, integers, floats, strings, binary and
+timestamps are themselves (a timestamp without a zone is in UTC, and is cut to microseconds); lists
+are bags; a null is an absent attribute, and inside a list it is nothing. Terms are strings in a
+column whose field metadata says so, {"kbn": "class"} (or property, individual, term); lists alike.
+{"kbn": "json"} says that each cell is the JSON form of a value of any type.
 
-Only columns that some subscription asks for are looked at, and those are refused when they hold what
-is no value: a NaN, an unsigned integer past 64 bits, a decimal.
+Only columns that some subscription asks for are looked at, and those are refused when they hold
+what is no value: a NaN, an unsigned integer past 64 bits, a decimal.
 """
 
 from __future__ import annotations

@@ -99,9 +99,7 @@ class CoverQuery:
             self._witnesses[constraint] = witness(constraint, self._index.ontology)
         return self._witnesses[constraint]
 
-    def _common_point(
-        self, filter: Filter, attribute: str, kind: Family, values: list[Any]
-    ) -> Any:
+    def _common_point(self, filter: Filter, attribute: str, kind: Family, values: list[Any]) -> Any:
         """One value that all the filter's constraints of this family accept.
 
         Ranges that contain every value the filter accepts contain this one, whichever of the
@@ -109,7 +107,7 @@ class CoverQuery:
         """
         mine = [c for c in filter.constraints if c.attribute == attribute]
         of_kind = [c for c in mine if c.operand is None or _takes(c, kind)]
-        bounds = [c.operand for c in of_kind if c.operator in ORDER_OPERATORS]
+        bounds: list[Any] = [c.operand for c in of_kind if c.operator in ORDER_OPERATORS]
         if kind is Family.NUMBER and len(bounds) == 2:
             values = [*values, (bounds[0] + bounds[1]) / 2]
         for value in values:
@@ -293,8 +291,7 @@ class _Intervals:
 
 def _on_axis(constraint: Constraint) -> bool:
     return (
-        constraint.operator in ORDER_OPERATORS
-        and family(constraint.operand) in _AXIS_FAMILIES  # type: ignore[arg-type]
+        constraint.operator in ORDER_OPERATORS and family(constraint.operand) in _AXIS_FAMILIES  # type: ignore[arg-type]
     )
 
 
@@ -314,4 +311,3 @@ def _intervals(filter: Filter) -> dict[tuple[str, Family], tuple[float, float]]:
             low = max(low, value)
         found[constraint.attribute, kind] = (low, high)
     return found
-

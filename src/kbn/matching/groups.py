@@ -2,8 +2,8 @@
 
 Identical filters share one group, however many subscriptions ask for it, so that the index costs
 what the distinct interests cost. A subscription of several filters has one *entry* in each of its
-groups; an entry is an element of its group's doubly linked list, kept in arrays so that a million of
-them are four small NumPy arrays and not four million objects.
+groups; an entry is an element of its group's doubly linked list, kept in arrays so that a million
+of them are four small NumPy arrays and not four million objects.
 
 Ids only grow: a group that loses its last subscription stays, with `alive` 0, until the matcher
 compacts. Arrays are grown by doubling; the live part is the first `group_count`, `entry_count`, ….
@@ -93,12 +93,10 @@ class Groups:
         return int(group)
 
     def add_entries(self, groups: Array, sizes: Array) -> int:
-        """Enter new subscriptions, the i-th in the next sizes[i] of `groups`; returns the first id."""
+        """Enter subscriptions, the i-th in the next sizes[i] of `groups`; returns the first id."""
         first_entry, first = self.entry_count, self.subscription_count
         self._reserve_entries(groups.shape[0], sizes.shape[0])
-        kernels.link_entries(
-            first_entry, groups, self.first, self.next_entry, self.previous_entry
-        )
+        kernels.link_entries(first_entry, groups, self.first, self.next_entry, self.previous_entry)
         ids = np.arange(first, first + sizes.shape[0], dtype=np.int32)
         owners = np.repeat(ids, sizes)
         self.entry_subscription[first_entry : first_entry + groups.shape[0]] = owners

@@ -1,9 +1,10 @@
 """The index: which groups a notification satisfies, found by trie, slabs and checks.
 
-`Index` owns the tables (tokens, axes, checks) and the arrays (groups, trie, slabs) and keeps them in
-step. It knows nothing of who subscribed: that is the matcher's business. Groups are placed either in
-the trie or in the slabs, by the estimated share of notifications that would reach them in the trie:
-a slab costs every notification a little for every filter, the trie costs only those that get there.
+`Index` owns the tables (tokens, axes, checks) and the arrays (groups, trie, slabs) and keeps them
+in step. It knows nothing of who subscribed: that is the matcher's business. Groups are placed
+either in the trie or in the slabs, by the estimated share of notifications that would reach them
+in the trie: a slab costs every notification a little for every filter, the trie costs only those
+that get there.
 
 The grid, the ranks and the placement are estimates from what is stored, made anew each time the
 index has doubled: an addition costs a constant amount on average, and a rebuild now and then.
@@ -20,8 +21,8 @@ from kbn.filters import Bag, Constraint, Filter
 from kbn.filters.semantics import accepts
 from kbn.filters.values import Family
 from kbn.matching.bag_checks import BagChecker
-from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.code_kernels import token_frequencies
+from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.one_kernel import match_one
 from kbn.matching.slab_kernels import choose_slabs
@@ -144,9 +145,10 @@ class Index:
         headers = self.groups.code[self.groups.code_start[members]]
         if not (headers >> 48).any():
             return np.zeros(members.shape[0], bool)
-        return choose_slabs(
+        chosen: Array = choose_slabs(
             members, self.groups.code, self.groups.code_start, self._selectivity(), TRIE_SHARE_MAX
         )
+        return chosen
 
     def _selectivity(self) -> Array:
         """The tokens' selectivity, worked out anew when their number has grown by a quarter."""
@@ -203,7 +205,12 @@ class Index:
         """The kernel's answer for hit tokens and the axes as they are set."""
         before, between, after = self._arguments or self._prepare()
         found: Array = match_one(
-            np.array(hits, np.int64), *before, self.groups.dead_groups > 0, *between, covering, *after
+            np.array(hits, np.int64),
+            *before,
+            self.groups.dead_groups > 0,
+            *between,
+            covering,
+            *after,
         )
         return found
 
@@ -237,9 +244,7 @@ class Index:
 
     def memory(self) -> int:
         """The bytes of the arrays, without the Python dictionaries of tokens."""
-        return (
-            self.groups.memory() + self.trie.memory() + self.slabs.memory() + self.placed.nbytes
-        )
+        return self.groups.memory() + self.trie.memory() + self.slabs.memory() + self.placed.nbytes
 
     def axes_of(self) -> dict[str, tuple[int, int]]:
         """Per attribute with ranges: the axis of its numbers and of its times, -1 for none."""

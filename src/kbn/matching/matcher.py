@@ -134,7 +134,7 @@ class Matcher:
         """The subscriptions that accept the notification."""
         if notification.__class__ is not Notification:
             notification = Notification(notification)
-        return Matches(self, self.index.find(notification.attributes), self.version)  # type: ignore[union-attr]
+        return Matches(self, self.index.find(notification.attributes), self.version)
 
     def match_batch(self, notifications: pa.Table, *, expand: bool = True) -> pa.Table:
         """Match a table of notifications, a row each; see `kbn.matching.batch`.
@@ -207,7 +207,7 @@ class Matcher:
 
     def find_key(self, key: object) -> int | None:
         """The number of the subscription under `key`, if there is one."""
-        return self._known_keys().get(key)  # type: ignore[call-overload,no-any-return]
+        return self._known_keys().get(key)
 
     def adopt(self, keys: pa.Array, links: list[list[Any]], live: int) -> None:
         """Take over what a saved snapshot says of its subscribers (used by `load`)."""
@@ -222,7 +222,9 @@ class Matcher:
         """Each linked subscription's number and link, as a snapshot saves them."""
         for link in self._link_of.values():
             if not isinstance(link, (str, int)):
-                raise InvalidInputError(f"only links that are str or int can be saved, not {link!r}")
+                raise InvalidInputError(
+                    f"only links that are str or int can be saved, not {link!r}"
+                )
         return [[number, link] for number, link in self._link_of.items()]
 
     def _before_change(self) -> None:
@@ -237,7 +239,7 @@ class Matcher:
     def filters_of(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
         """The filters of a subscription, a filter or a text."""
         if subscription.__class__ is Subscription:
-            return subscription.filters  # type: ignore[union-attr]
+            return subscription.filters
         if isinstance(subscription, str):
             prefixes = None if self.ontology is None else self.ontology.prefixes
             return Subscription.parse(subscription, prefixes).filters
@@ -252,7 +254,9 @@ class Matcher:
         """Key to number. A loaded snapshot builds it when first asked."""
         if self._ids is None:
             keys = self.keys if isinstance(self.keys, list) else self.keys.to_pylist()
-            self._ids = {key: n for n, key in enumerate(keys) if key is not None and key is not GONE}
+            self._ids = {
+                key: n for n, key in enumerate(keys) if key is not None and key is not GONE
+            }
         return self._ids
 
     def _own_keys(self) -> None:
@@ -315,7 +319,7 @@ class Matcher:
 
 
 def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """The (subscription, key) pairs of a bulk addition, or an error that says what else they are."""
+    """The (subscription, key) pairs of a bulk addition, or an error that says what is wrong."""
     if not isinstance(given, Iterable):
         raise InvalidInputError(f"give (subscription, key) pairs, not {type(given).__name__}")
     for pair in given:

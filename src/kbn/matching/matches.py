@@ -35,7 +35,7 @@ class Matches:
         return single + len(self._in_several())
 
     def __bool__(self) -> bool:
-        return self._found.shape[0] > 0
+        return bool(self._found.shape[0])
 
     def __iter__(self) -> Iterator[Hashable]:
         matcher = self._current()

@@ -1,8 +1,9 @@
 """The poset of subscriptions: which filters cover which, and so which a broker must pass on.
 
-Distinct filters are *entries*; filters that cover each other are one entry, represented by the first
-that came. Each entry hangs below one entry that covers it, the most specific found, or is a **root**.
-The roots are what the rest of the network must be told: everything else follows from them.
+Distinct filters are *entries*; filters that cover each other are one entry, represented by the
+first that came. Each entry hangs below one entry that covers it, the most specific found, or is a
+**root**. The roots are what the rest of the network must be told: everything else follows from
+them.
 
 Adding g asks two questions, and answers both from indexes, the oracle (`covers`) deciding last:
 
@@ -12,8 +13,8 @@ Adding g asks two questions, and answers both from indexes, the oracle (`covers`
    The roots are posted under their *atoms* (tokens, checks, negatives; ranges by axis), and the
    candidates are those posted under some atom that implies g's most selective one.
 
-Removing an entry hangs its children anew. An entry's filter follows from its parent's by a proof, so
-whatever was sent upstream before always covers what is stored: nothing is lost in between.
+Removing an entry hangs its children anew. An entry's filter follows from its parent's by a proof,
+so whatever was sent upstream before always covers what is stored: nothing is lost in between.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Per slab of 2,048 filters, per axis and grid cell, a row of bits says which filters fail there. One
 notification ORs one row per axis; the zeros left are candidates. Of each candidate the narrowest
 range, its pivot, is compared first, from arrays that lie in slab order, and only then the whole
-code. A bulk load sorts filters by pivot, so that most slabs have one pivot axis and a narrow hull of
-pivots, and a notification outside the hull passes the whole slab by. (The bit sets are HEM's idea;
-cutting them into slabs keeps one slab's rows in the cache while a batch goes over it.)
+code. A bulk load sorts filters by pivot, so that most slabs have one pivot axis and a narrow hull
+of pivots, and a notification outside the hull passes the whole slab by. (The bit sets are HEM's
+idea; cutting them into slabs keeps one slab's rows in the cache while a batch goes over it.)
 
     rows[slab, axis, cell]  bit set = the filter fails there; cell 0 stands for "axis absent",
                             cells 1… lie between the axis' grid points
@@ -63,7 +63,8 @@ def cell_of(grid, axis, size, value):
 def find_pivots(groups, code, code_as_float, code_start, grid, grid_size):
     """The axis, low and high of each group's narrowest range.
 
-    Widths on different axes compare by the share of the grid they span, and within a cell by length.
+    Widths on different axes compare by the share of the grid they span, and within a cell by
+    length.
     """
     axes = np.empty(groups.shape[0], np.int32)
     lows = np.empty(groups.shape[0], np.float64)

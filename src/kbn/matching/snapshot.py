@@ -1,8 +1,8 @@
 """Snapshots: a matcher's contents shared in memory, and saved to be memory-mapped.
 
 A saved snapshot is a directory: one `.npy` file per array, the tokens, checks and axes as JSON in
-`tables.json`, the keys as an Arrow file, and `manifest.json` with counts, versions and the digest of
-the ontology it was compiled with. It is written beside its place and renamed into it, so that a
+`tables.json`, the keys as an Arrow file, and `manifest.json` with counts, versions and the digest
+of the ontology it was compiled with. It is written beside its place and renamed into it, so that a
 reader sees all of it or none. Arrays are mapped when loaded, so that the processes of one machine
 share one copy; the dictionaries of tokens are built anew, at a few microseconds a token.
 
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _PARTS = {
-    "groups": (groups_module.ARRAYS, ("group_count", "entry_count", "subscription_count", "dead_groups")),
+    "groups": (
+        groups_module.ARRAYS,
+        ("group_count", "entry_count", "subscription_count", "dead_groups"),
+    ),
     "trie": (trie_module.ARRAYS, ("node_count", "bits")),
     "slabs": (slabs_module.ARRAYS, ("count", "axes", "with_tokens")),
 }  # fmt: skip
@@ -138,9 +141,8 @@ def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
     np.save(directory / "placed.npy", index.placed)
     (directory / "tables.json").write_text(json.dumps(_tables(index)), encoding="utf-8")
     table = pa.table({"key": keys})
-    with pa.OSFile(str(directory / "keys.arrow"), "wb") as sink:
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
+    with pa.ipc.new_file(str(directory / "keys.arrow"), table.schema) as writer:
+        writer.write_table(table)
     (directory / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 

@@ -7,7 +7,8 @@ is asked, and why a semantic operator costs a match what `=` costs.
 
 Tables kept, per attribute, in a `ValueIndex`:
 
-* dictionaries from operand to token for the operators whose accepted operands can be listed from the
+* dictionaries from operand to token for the operators whose accepted operands can be listed from
+the
   value (`=`: the value; `@>`: its ancestors; `@=`: its types; prefix: its prefixes; …);
 * sorted lists for the orders, cut at the value;
 * another `ValueIndex` for the elements of bags, whose tokens mean "some element is accepted";
@@ -87,7 +88,11 @@ class ValueIndex:
             insort(self._orders.setdefault(ordered, []), (operand, token))
         elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
             self._register_element(bag[1], operand.items[0], token)
-        elif bag is not None and bag[0] is Operator.SUB_BAG and not self._needs_proof(operator, operand):
+        elif (
+            bag is not None
+            and bag[0] is Operator.SUB_BAG
+            and not self._needs_proof(operator, operand)
+        ):
             if bag[1] not in self._sub_bags:
                 self._sub_bags[bag[1]] = SubBagIndex(bag[1], self._ontology)
             self._sub_bags[bag[1]].register(operand, token)
@@ -275,9 +280,7 @@ class SubBagIndex:
         found = [token for token in tokens if self._sizes[token] >= size]
         if self._element is Operator.EQ and len(distinct) < size:
             ontology = self._ontology
-            return [
-                t for t in found if compare(Operator.SUB_BAG, bag, self._bags[t], ontology)
-            ]
+            return [t for t in found if compare(Operator.SUB_BAG, bag, self._bags[t], ontology)]
         return found
 
 
@@ -373,6 +376,7 @@ class TokenTable:
         self.attributes: dict[str, ValueIndex] = {}
         self.peers: list[tuple[str, Any]] = []
         self._tokens: dict[Constraint, int] = {}
+        self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
 
     def __len__(self) -> int:
@@ -387,6 +391,14 @@ class TokenTable:
             self.constraints.append(constraint)
             self.peers.append((attribute, operator))
             self.index(attribute).register(operator, operand, token)
+        return token
+
+    def element_token(self, attribute: str, operator: Any, element: Any) -> int:
+        """The token of a super-bag of one element; a bag's elements are asked for often."""
+        name = (attribute, operator, key(element))
+        token = self._element_tokens.get(name)
+        if token is None:
+            token = self._element_tokens[name] = self.token(attribute, operator, Bag.of((element,)))
         return token
 
     def family_token(self, attribute: str, kind: Family) -> int:
@@ -408,7 +420,9 @@ class TokenTable:
         """
         counts = Counter(self.peers)
         return [
-            1.0 if constraint is None or constraint.operator is Operator.EXISTS else 1 / counts[peer]
+            1.0
+            if constraint is None or constraint.operator is Operator.EXISTS
+            else 1 / counts[peer]
             for constraint, peer in zip(self.constraints, self.peers, strict=True)
         ]
 
@@ -417,4 +431,3 @@ class TokenTable:
         if index is None:
             index = self.attributes[attribute] = ValueIndex(self.ontology)
         return index
-

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbn.matching import trie_kernels as kernels
+from kbn.matching.code_kernels import EMPTY
 from kbn.matching.groups import Array, Groups, grown
 
 ARRAYS = ("slots", "masks", "chains", "chain_next", "rank")
@@ -21,10 +22,10 @@ class Trie:
     def __init__(self) -> None:
         self.node_count = 1
         self.bits = 5
-        self.slots = np.full((1 << self.bits, 2), kernels.EMPTY, np.int64)
+        self.slots = np.full((1 << self.bits, 2), EMPTY, np.int64)
         self.masks = np.zeros(16, np.uint64)
-        self.chains = np.full(16, kernels.EMPTY, np.int32)
-        self.chain_next = np.full(16, kernels.EMPTY, np.int32)
+        self.chains = np.full(16, EMPTY, np.int32)
+        self.chain_next = np.full(16, EMPTY, np.int32)
         self.rank = np.empty(0, np.int32)
         self._path = np.empty(64, np.int64)
 
@@ -64,7 +65,7 @@ class Trie:
     def _reserve(self, nodes: int, groups: int) -> None:
         self.masks = grown(self.masks, nodes)
         self.chains = grown(self.chains, nodes)
-        self.chain_next = grown(self.chain_next, groups, kernels.EMPTY)
+        self.chain_next = grown(self.chain_next, groups, EMPTY)
         # At most half of the slots are used; a bulk insert grows in steps to keep within bounds.
         bits = max(self.bits, int(2 * nodes - 1).bit_length())
         if bits > self.bits:

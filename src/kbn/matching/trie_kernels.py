@@ -1,9 +1,9 @@
 """Kernels of the trie: filters by their tokens (compiled by Numba; arrays and integers only).
 
 The trie is one open-addressing table from (node, token) to child, so that inserting is incremental
-and the same arrays serve a live matcher and a memory-mapped snapshot. The tokens of a filter, and the
-hits of a notification, are in the order of `rank`; a walk visits just the nodes whose tokens were all
-hit. A node's 64-bit mask of its children's tokens saves most probes that would miss.
+and the same arrays serve a live matcher and a memory-mapped snapshot. The tokens of a filter, and
+the hits of a notification, are in the order of `rank`; a walk visits just the nodes whose tokens
+were all hit. A node's 64-bit mask of its children's tokens saves most probes that would miss.
 
     slots[:, 0]  node << 32 | token, or EMPTY
     slots[:, 1]  child << 33 | (group + 1) << 1 | inner

@@ -1,7 +1,7 @@
 """Witnesses: for a constraint, one value it accepts.
 
-If a constraint implies another, the other accepts every value the first accepts, its witness too. So
-whatever a filter's witnesses hit is a superset of what could cover it, found by the index that
+If a constraint implies another, the other accepts every value the first accepts, its witness too.
+So whatever a filter's witnesses hit is a superset of what could cover it, found by the index that
 matches notifications; the oracle then decides. No witness means "ask everyone".
 """
 
@@ -76,9 +76,9 @@ def _neighbours(value: Any) -> Iterator[Any]:
             if not isinstance(moved, int) or -(2**63) <= moved < 2**63:
                 yield moved
     elif kind is Family.TIME:
-        for step in (-_SECOND, _SECOND):
+        for moment in (-_SECOND, _SECOND):
             try:
-                yield value + step
+                yield value + moment
             except OverflowError:
                 continue
     elif kind is Family.STRING:
