@@ -214,6 +214,28 @@ def test_bags_cover_through_the_ontology() -> None:
     assert (change.send, change.withdraw) == ((wide,), (narrow,))
 
 
+@pytest.mark.parametrize(
+    ("operator", "wide", "narrow"),
+    [
+        ("#>/*", Bag("", ""), Bag("abc", "x")),
+        ("#>/any", Bag(1, 2), Bag(5, 6)),
+        ("#>/!=", Bag(3, 3), Bag(1, 2, 4)),
+        ("#>/#>", Bag(Bag(), Bag(1)), Bag(Bag(1, 2), Bag(3))),
+    ],
+)
+def test_a_composite_covers_a_plain_bag(operator: str, wide: Bag, narrow: Bag) -> None:
+    wider, narrower = (
+        Filter([Constraint("x", operator, wide)]),
+        Filter([Constraint("x", "#>", narrow)]),
+    )
+    assert wider.covers(narrower)
+    for order in ([wider, narrower], [narrower, wider]):
+        poset = Poset()
+        for key, part in enumerate(order):
+            poset.add(part, key)
+        assert poset.roots == (wider,)
+
+
 def test_errors_leave_the_poset_as_it_was() -> None:
     ontology = load(":A a owl:Class .")
     poset = Poset(ontology)
