@@ -1,91 +1,191 @@
-"""Checks of composite bags, from what their elements are already known to hit.
+"""Checks of composite bags, from what their elements are already known to satisfy.
 
-`P #>/λ Q` wants an injection from Q's elements into P's with p λ q. The index has worked out which
-(λ q) each p hits, so the question is one of distinct representatives over small sets: each q's set
-of partners is one Python integer of bits, and Kuhn's augmenting paths run over those. Where no
-such hits exist (sub-bags, multiplicities of plain bags) the oracle is asked.
+`P #>/λ Q` wants an injection from Q's elements into P's with p λ q, and `P #</λ Q` one from P's
+into Q's. Under an order λ sorting decides. Otherwise one `ValueIndex` per λ says, and remembers,
+which of the operands q each value p satisfies; so each element to be served has a set of partners,
+a Python integer of bits, and the question is one of distinct representatives. Large and nested
+bags are left to the oracle, whose answer this is in any case.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from operator import ge, gt, le, lt
+from typing import Any
+
 from kbn.filters import Bag, Constraint
-from kbn.filters.operators import AnyOperator, Composite, Operator
+from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag
 from kbn.filters.semantics import accepts
-from kbn.matching.tokens import TokenTable
+from kbn.filters.values import key
+from kbn.matching.tokens import ValueIndex
+from kbn.ontology import Ontology
 
 SMALL = 64
+_NUMBERS = {int, float}
+_ORDERS: dict[AnyOperator, Callable[[Any, Any], bool]] = {
+    Operator.LT: lt,
+    Operator.LE: le,
+    Operator.GT: gt,
+    Operator.GE: ge,
+}
+
+Check = Callable[[Bag], bool]
 
 
 class BagChecker:
     """Decides constraints on bags whose tokens alone cannot."""
 
-    def __init__(self, table: TokenTable) -> None:
-        self._table = table
-        self._wanted: dict[Constraint, tuple[int, ...] | None] = {}
+    def __init__(self, ontology: Ontology) -> None:
+        self._ontology = ontology
+        self._operands: dict[AnyOperator, _Operands] = {}
+        self._checks: dict[Constraint, Check] = {}
+
+    def __reduce__(self) -> tuple[type[BagChecker], tuple[Ontology]]:
+        return BagChecker, (self._ontology,)  # compiled checks are made anew where they are needed
 
     def accepts(self, constraint: Constraint, bag: Bag) -> bool:
         """The oracle's answer, sooner."""
-        if constraint not in self._wanted:
-            self._wanted[constraint] = self._tokens_of(constraint)
-        wanted = self._wanted[constraint]
-        if wanted is None or len(bag) > SMALL:
-            return accepts(constraint, bag, self._table.ontology)
-        if len(bag) < len(wanted):
-            return False
-        if _is_equal_bag(constraint.operator) and len(bag) != len(wanted):
-            return False
-        return has_distinct_partners(self._partners(constraint.attribute, bag, wanted))
+        check = self._checks.get(constraint)
+        if check is None:
+            check = self._checks[constraint] = self._compile(constraint)
+        if len(bag.items) > SMALL or bag.bare:
+            return accepts(constraint, bag, self._ontology)
+        return check(bag)
 
-    def _tokens_of(self, constraint: Constraint) -> tuple[int, ...] | None:
-        """The token of each wanted element; None where the oracle must be asked."""
-        operator = constraint.operator
-        if not isinstance(operator, Composite) or operator.bag is Operator.SUB_BAG:
-            return None
-        operand = constraint.operand
-        assert isinstance(operand, Bag)
-        if len(operand) > SMALL:
-            return None
-        wanted = Composite(Operator.SUPER_BAG, operator.element)
-        attribute = constraint.attribute
-        return tuple(self._table.token(attribute, wanted, Bag(q)) for q in operand)
+    def _compile(self, constraint: Constraint) -> Check:
+        parts, operand = split_bag(constraint.operator), constraint.operand
+        if parts is None or not isinstance(operand, Bag) or not _is_small(parts[1], operand):
+            return lambda bag: accepts(constraint, bag, self._ontology)
+        kind, element = parts
+        if element not in ORDER_OPERATORS:
+            operands = self._operands.setdefault(element, _Operands(element, self._ontology))
+            numbers = tuple(operands.number(one) for one in operand)
+            serve = _served_from_index if kind is Operator.SUB_BAG else _serving_from_index
+            return serve(operands.index, numbers, kind is Operator.EQUAL_BAG)
+        if {type(one) for one in operand} <= _NUMBERS:
+            by_sorting = _by_sorting(kind, element, operand.items)
+            # Numbers sort only among numbers: whatever else is in the bag is for the oracle.
+            return lambda bag: (
+                by_sorting(bag.items)
+                if {type(one) for one in bag.items} <= _NUMBERS
+                else accepts(constraint, bag, self._ontology)
+            )
+        return lambda bag: accepts(constraint, bag, self._ontology)
 
-    def _partners(self, attribute: str, bag: Bag, wanted: tuple[int, ...]) -> list[int]:
-        """For each wanted token, the bits of the bag's elements that hit it."""
-        sets = dict.fromkeys(wanted, 0)
-        element_hits = self._table.attributes[attribute].element_hits
+
+class _Operands:
+    """The elements asked for under one λ, numbered, and the index of who satisfies them."""
+
+    def __init__(self, element: AnyOperator, ontology: Ontology) -> None:
+        self._element = element
+        self._numbers: dict[object, int] = {}
+        self.index = ValueIndex(ontology)
+
+    def number(self, operand: Any) -> int:
+        name = key(operand)
+        if name not in self._numbers:
+            self._numbers[name] = len(self._numbers)
+            self.index.register(self._element, operand, self._numbers[name])
+        return self._numbers[name]
+
+
+def _is_small(element: AnyOperator, operand: Bag) -> bool:
+    return len(operand) <= SMALL and split_bag(element) is None and not operand.bare
+
+
+def _serving_from_index(index: ValueIndex, wanted: tuple[int, ...], equal: bool) -> Check:
+    """Each wanted operand needs an element of the bag."""
+
+    def check(bag: Bag) -> bool:
+        items = bag.items
+        if len(items) < len(wanted) or (equal and len(items) != len(wanted)):
+            return False
+        partners = dict.fromkeys(wanted, 0)
         bit = 1
-        for element in bag:
-            for token in element_hits(element):
-                if token in sets:
-                    sets[token] |= bit
+        for item in items:
+            for number in index.hits(item):
+                if number in partners:
+                    partners[number] |= bit
             bit <<= 1
-        return [sets[token] for token in wanted]
+        return has_distinct_partners([partners[number] for number in wanted])
+
+    return check
 
 
-def _is_equal_bag(operator: AnyOperator) -> bool:
-    return isinstance(operator, Composite) and operator.bag is Operator.EQUAL_BAG
+def _served_from_index(index: ValueIndex, offered: tuple[int, ...], equal: bool) -> Check:
+    """Each element of the bag needs an operand that is offered."""
+    places: dict[int, int] = {}
+    for place, number in enumerate(offered):
+        places[number] = places.get(number, 0) | 1 << place
+
+    def check(bag: Bag) -> bool:
+        if len(bag.items) > len(offered):
+            return False
+        partners = []
+        for item in bag.items:
+            mask = 0
+            for number in index.hits(item):
+                mask |= places.get(number, 0)
+            partners.append(mask)
+        return has_distinct_partners(partners)
+
+    return check
+
+
+def _by_sorting(
+    kind: Operator, element: AnyOperator, operand: Sequence[Any]
+) -> Callable[[Sequence[Any]], bool]:
+    """Whoever is hardest to serve takes the best partner: pair off in order.
+
+    A super-bag serves the operand: the smallest operands take the smallest elements under `<`. A
+    sub-bag serves the bag's elements: the largest take the largest operands.
+    """
+    related = _ORDERS[element]
+    upwards = element is Operator.LT or element is Operator.LE
+    largest_first = upwards == (kind is Operator.SUB_BAG)
+    ordered = sorted(operand, reverse=largest_first)
+
+    def check(items: Sequence[Any]) -> bool:
+        if kind is Operator.SUPER_BAG:
+            fits = len(items) >= len(ordered)
+        elif kind is Operator.SUB_BAG:
+            fits = len(items) <= len(ordered)
+        else:
+            fits = len(items) == len(ordered)
+        return fits and all(map(related, sorted(items, reverse=largest_first), ordered))
+
+    return check
 
 
 def has_distinct_partners(partners: list[int]) -> bool:
-    """Whether every set of bits can be given a bit of its own (Kuhn's algorithm).
+    """Whether every set of bits can be given a bit of its own.
 
     >>> has_distinct_partners([0b11, 0b01])
     True
     >>> has_distinct_partners([0b01, 0b01])
     False
     """
+    taken = 0
+    for mask in partners:
+        free = mask & ~taken
+        if not free:
+            # First come, first served did not work out; it may still be possible.
+            return mask != 0 and all(partners) and _can_be_seated(partners)
+        taken |= free & -free
+    return True
+
+
+def _can_be_seated(partners: list[int]) -> bool:
+    """Kuhn's algorithm: seat one after another, moving others on where need be."""
     holder: dict[int, int] = {}
 
     def seat(who: int, barred: int) -> int:
-        """Give `who` a bit, moving others on if need be: 0 on success, else the bits tried."""
+        """Give `who` a bit: 0 on success, else the bits tried."""
         left = partners[who] & ~barred
         while left:
             bit = left & -left
             barred |= bit
-            if bit not in holder:
-                holder[bit] = who
-                return 0
-            tried = seat(holder[bit], barred)
+            tried = seat(holder[bit], barred) if bit in holder else 0
             if not tried:
                 holder[bit] = who
                 return 0
@@ -93,5 +193,4 @@ def has_distinct_partners(partners: list[int]) -> bool:
             left = partners[who] & ~barred
         return barred or -1
 
-    fewest_first = sorted(range(len(partners)), key=lambda who: partners[who].bit_count())
-    return all(seat(who, 0) == 0 for who in fewest_first)
+    return all(seat(who, 0) == 0 for who in range(len(partners)))

@@ -7,7 +7,8 @@ kernels then gather the hits of each row. Rows go through in chunks that keep th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,10 +59,10 @@ class EncodedTable:
             if name in axes:
                 self.axes += column.axis_columns(axes[name])
 
-    def attributes(self, row: int) -> Mapping[str, Any]:
-        """One row as a notification, as far as any subscription asks for its attributes."""
-        values = {name: column.value(row) for name, column in self._columns.items()}
-        return {name: value for name, value in values.items() if value is not None}
+    def value(self, row: int, attribute: str) -> Any:
+        """One cell's value; None when it is null or nobody asked for the column."""
+        column = self._columns.get(attribute)
+        return None if column is None else column.value(row)
 
 
 def find_batch(index: Index, table: pa.Table) -> Iterator[tuple[int, Array, Array]]:
@@ -177,12 +178,12 @@ def _checked(
     kept = np.ones(found.shape[0], bool)
     rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
     unchecked = np.flatnonzero(found & 1)
-    row, attributes, memo = -1, {}, {}  # type: int, Mapping[str, Any], dict[int, bool]
+    row, memo = -1, {}  # type: int, dict[int, bool]
     for position in unchecked.tolist():
         if rows[position] != row:
-            row = int(rows[position])
-            attributes, memo = encoded.attributes(first + row), {}
-        kept[position] = index.satisfies(int(found[position]) >> 1, attributes, memo)
+            row, memo = int(rows[position]), {}
+        value_of = partial(encoded.value, first + row)
+        kept[position] = index.satisfies(int(found[position]) >> 1, value_of, memo)
     sizes = np.bincount(rows[kept], minlength=starts.shape[0] - 1)
     return found[kept], np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 

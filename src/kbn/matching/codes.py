@@ -25,6 +25,7 @@ from kbn.errors import LimitError
 from kbn.filters import Bag, Constraint, Filter
 from kbn.filters.operators import (
     ORDER_OPERATORS,
+    AnyOperator,
     Composite,
     Negated,
     Operator,
@@ -32,7 +33,7 @@ from kbn.filters.operators import (
     split_bag,
 )
 from kbn.filters.semantics import resolve, subject_family
-from kbn.filters.values import Family
+from kbn.filters.values import Family, family
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
 
@@ -227,8 +228,10 @@ class Encoder:
         bag: Any = constraint.operand
         if operator is Operator.EQUAL_BAG:
             return Parts(tokens=(self.table.token(attribute, operator, bag),))
-        kind, element = split_bag(operator) or (None, None)
-        assert element is not None
+        kind, element = split_bag(operator) or (Operator.EQUAL_BAG, Operator.EQ)
+        if _is_left_to_check(kind, element, bag):
+            present = self.table.family_token(attribute, Family.BAG)
+            return Parts(tokens=(present,), checks=(self.check(constraint),))
         if kind is Operator.SUB_BAG:
             token = self.table.token(attribute, operator, bag)
             exact = operator is Operator.SUB_BAG and not bag.bare
@@ -237,7 +240,7 @@ class Encoder:
         plain = element is Operator.EQ
         wanted = Composite(Operator.SUPER_BAG, element)
         tokens = tuple(
-            sorted({self.table.element_token(attribute, wanted, one) for one in bag})
+            sorted({self.table.element_token(attribute, wanted, q) for q in _hardest(element, bag)})
             or (self.table.family_token(attribute, Family.BAG),)
         )
         exact = kind is Operator.SUPER_BAG and (
@@ -257,6 +260,33 @@ def _pack(
     words = array("q", (header, *sorted(tokens), *sorted(negatives), *sorted(checks)))
     ranges = (intervals[axis].pack(axis) for axis in sorted(intervals))
     return words.tobytes() + b"".join(ranges)
+
+
+# A composite over more elements than this has no token for each: its check is cheaper.
+ELEMENT_TOKENS_MAX = 64
+
+
+def _is_left_to_check(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
+    """Whether tokens for the elements would cost more than they spare.
+
+    A value hits as many bounds as are beyond it, and a nested element must be asked one by one.
+    """
+    if split_bag(element) is not None:
+        return True
+    if element in ORDER_OPERATORS:
+        return kind is Operator.SUB_BAG
+    return element is not Operator.EQ and len(bag) > ELEMENT_TOKENS_MAX
+
+
+def _hardest(element: AnyOperator, bag: Bag) -> Iterable[Any]:
+    """The operands that stand for all: under an order, the one of each family hardest to serve."""
+    if element not in ORDER_OPERATORS:
+        return bag.items
+    extreme = min if element in (Operator.LT, Operator.LE) else max
+    families: dict[Any, list[Any]] = {}
+    for item in bag.items:
+        families.setdefault(family(item), []).append(item)  # type: ignore[arg-type]
+    return [extreme(items) for items in families.values()]
 
 
 _NEGATIVE = (Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A)

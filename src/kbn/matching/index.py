@@ -12,7 +12,7 @@ index has doubled: an addition costs a constant amount on average, and a rebuild
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.one_kernel import match_one
 from kbn.matching.slab_kernels import choose_slabs
 from kbn.matching.slabs import Slabs
-from kbn.matching.tokens import TokenTable
+from kbn.matching.tokens import MEMO_MAX, TokenTable
 from kbn.matching.trie import Trie
 from kbn.ontology import Ontology
 
@@ -65,7 +65,7 @@ class Index:
         self.placed = np.zeros(16, bool)
         self.placed_count = 0
         self.built_count = 0
-        self.checker = BagChecker(self.table)
+        self.checker = BagChecker(self.ontology)
         self._arguments: tuple[Any, ...] | None = None
         self._prepared_tokens = 0
         self._selectivities = np.zeros(0, np.float64)
@@ -74,6 +74,7 @@ class Index:
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
         self._arguments = None
+        self._group_checks: dict[int, tuple[int, ...]] = {}
         self._stamps = np.zeros(64, np.int64)
         self._clock = np.zeros(1, np.int64)
         self._axes: dict[str, tuple[int, int]] = {}
@@ -121,6 +122,7 @@ class Index:
         groups = self.groups
         members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
         self._selectivities = np.zeros(0, np.float64)
+        self._group_checks = {}
         self.trie = Trie()
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
@@ -224,19 +226,28 @@ class Index:
             self._present[0, axis] = True
         return self.find_hit(hits, covering=True) >> 1
 
-    def satisfies(self, group: int, attributes: Mapping[str, Any], memo: dict[int, bool]) -> bool:
-        """Whether the group's checks hold; `memo` remembers checks already done."""
-        words = self.groups.words(group).tolist()
-        header = words[0]
-        first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
-        for check in words[first : first + (header >> 34 & 0x3FFF)]:
+    def satisfies(self, group: int, value_of: Callable[[str], Any], memo: dict[int, bool]) -> bool:
+        """Whether the group's checks hold of the values; `memo` remembers checks already done."""
+        for check in self._checks_of(group):
             held = memo.get(check)
             if held is None:
-                constraint = self.encoder.checks[check]
-                held = memo[check] = self._check(constraint, attributes)
+                held = memo[check] = self._check(self.encoder.checks[check], value_of)
             if not held:
                 return False
         return True
+
+    def _checks_of(self, group: int) -> tuple[int, ...]:
+        """The checks in a group's code."""
+        found = self._group_checks.get(group)
+        if found is None:
+            words = self.groups.words(group).tolist()
+            header = words[0]
+            first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
+            found = tuple(words[first : first + (header >> 34 & 0x3FFF)])
+            if len(self._group_checks) >= MEMO_MAX:
+                self._group_checks.clear()
+            self._group_checks[group] = found
+        return found
 
     def filter_of(self, group: int) -> Filter:
         """The filter a group stands for."""
@@ -263,8 +274,8 @@ class Index:
     def clock(self) -> Array:
         return self._clock
 
-    def _check(self, constraint: Constraint, attributes: Mapping[str, Any]) -> bool:
-        value = attributes.get(constraint.attribute)
+    def _check(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
+        value = value_of(constraint.attribute)
         if value is None:
             return False
         if isinstance(value, Bag):
@@ -276,7 +287,7 @@ class Index:
         kept = [
             group
             for group, unchecked in zip(groups.tolist(), (found & 1).tolist(), strict=True)
-            if not unchecked or self.satisfies(group, attributes, memo)
+            if not unchecked or self.satisfies(group, attributes.get, memo)
         ]
         return np.array(kept, np.int64)
 

@@ -15,9 +15,8 @@ the
 * for sub-bags, postings from element to the bags that hold one: an intersection per value;
 * whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
 
-All but two are exact. A composite sub-bag's token says only that each element has some partner, and
-a composite super-bag of several elements compiles to one token per element; both leave the question
-of *distinct* partners to a check (see `codes.py`).
+All but one are exact: a composite sub-bag's token says only that each element has some partner, and
+leaves the question of *distinct* partners to a check (see `codes.py`).
 """
 
 from __future__ import annotations
@@ -47,10 +46,8 @@ _UNLISTED_TERMS = (THING, NOTHING)
 class ValueIndex:
     """Which registered (operator, operand) pairs accept a value; answers are remembered."""
 
-    def __init__(self, ontology: Ontology, *, exact: bool = False) -> None:
-        """With `exact`, also composite sub-bags are hit only by bags they accept."""
+    def __init__(self, ontology: Ontology) -> None:
         self._ontology = ontology
-        self._exact = exact
         self._present: list[int] = []
         self._families: dict[Family, int] = {}
         self._equal: dict[Any, int] = {}
@@ -88,20 +85,12 @@ class ValueIndex:
             insort(self._orders.setdefault(ordered, []), (operand, token))
         elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
             self._register_element(bag[1], operand.items[0], token)
-        elif (
-            bag is not None
-            and bag[0] is Operator.SUB_BAG
-            and not self._needs_proof(operator, operand)
-        ):
+        elif bag is not None and bag[0] is Operator.SUB_BAG:
             if bag[1] not in self._sub_bags:
                 self._sub_bags[bag[1]] = SubBagIndex(bag[1], self._ontology)
             self._sub_bags[bag[1]].register(operand, token)
         else:
             self._unlisted.append((operator, operand, token))
-
-    def _needs_proof(self, operator: Any, bag: Bag) -> bool:
-        """Whether partners for the elements would not be enough, and no check comes after us."""
-        return self._exact and (operator is not Operator.SUB_BAG or bag.bare)
 
     def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
         # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
@@ -128,7 +117,7 @@ class ValueIndex:
 
     def _register_element(self, element: Any, operand: Any, token: int) -> None:
         if self._elements is None:
-            self._elements = ValueIndex(self._ontology, exact=True)
+            self._elements = ValueIndex(self._ontology)
         self._elements.register(element, operand, token)
 
     # --- asking --------------------------------------------------------------------------------
@@ -243,7 +232,7 @@ class SubBagIndex:
 
     def __init__(self, element: Any, ontology: Ontology) -> None:
         self._element = element
-        self._elements = ValueIndex(ontology, exact=True)
+        self._elements = ValueIndex(ontology)
         self._ids: dict[Any, int] = {}
         self._holders: list[set[int]] = []
         self._sizes: dict[int, int] = {}
