@@ -40,5 +40,5 @@ bench: setup  ## matching, small sizes, ours against the plain evaluator and a p
 	@scripts/bench
 
 clean:  ## remove the environment and everything built
-	@rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	@rm -rf $(VENV) .cache build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src tests -type d -name __pycache__ -prune -exec rm -rf {} +

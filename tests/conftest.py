@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,6 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
         setattr(config.option, SEED_OPTION, str(random.SystemRandom().randrange(2**32)))
     # A fresh cache of ontologies, shared by the workers: what an earlier version left in the
     # user's own must not decide whether a test passes, and nothing is left behind there.
+    # Kernels are named by their sources, so theirs may stay: compiling takes half a minute.
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".cache"))
     if "KBN_CACHE_DIR" not in os.environ:
         folder = tempfile.mkdtemp(prefix="kbn-cache-")
         os.environ["KBN_CACHE_DIR"] = folder

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.matching import batch_kernels, code_kernels, slab_kernels, trie_kernels
+from kbn.matching import kernels
 from kbn.matching.columns import AxisColumn, Column, HitColumn
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
@@ -99,7 +99,7 @@ def match_table(matcher: Matcher, table: pa.Table, *, expand: bool) -> pa.Table:
 def count_batch(matcher: Matcher, table: pa.Table) -> Array:
     """The number of matching (filter, subscription) entries per row, groups never expanded."""
     counts = [
-        code_kernels.count_members(found, starts, matcher.index.groups.alive)
+        kernels.code.count_members(found, starts, matcher.index.groups.alive)
         for _, found, starts in find_batch(matcher.index, table)
     ]
     return np.concatenate(counts) if counts else np.zeros(0, np.int64)
@@ -121,24 +121,24 @@ def _find_chunk(
     axes = max(len(index.encoder.axes), index.slabs.axes)
     values, rests, present = _axis_arrays(encoded, start, stop, axes)
     stamps, clock = index.stamps(), index.clock
-    found, found_start = trie_kernels.walk_many(
+    found, found_start = kernels.trie.walk_many(
         hits, hit_start, index.trie.rank, *tree, *code, index.groups.dead_groups > 0, clock,
         stamps, values, rests, present,
     )  # fmt: skip
     if index.slabs.count == 0:
         return found, found_start
-    more, owner = slab_kernels.scan_many(
+    more, owner = kernels.slab.scan_many(
         hits, hit_start, index.slabs.with_tokens, index.groups.alive, index.groups.dead_groups > 0,
         clock, stamps, values, rests, present, *slab,
     )  # fmt: skip
-    return batch_kernels.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
+    return kernels.batch.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
 
 
 def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]:
     """The hit tokens of each row, one after another, and where each row's begin."""
     counts = np.zeros(stop - start, np.int64)
     for column in encoded.hits:
-        batch_kernels.count_hits(
+        kernels.batch.count_hits(
             column.offsets[start : stop + 1],
             column.indices,
             column.valid,
@@ -149,7 +149,7 @@ def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]
     hits = np.empty(int(hit_start[-1]), np.int64)
     fill = hit_start[:-1].copy()
     for column in encoded.hits:
-        batch_kernels.fill_hits(
+        kernels.batch.fill_hits(
             column.offsets[start : stop + 1], column.indices, column.valid, column.token_start,
             column.tokens, fill, hits,
         )  # fmt: skip
@@ -190,8 +190,8 @@ def _checked(
 
 def _expanded(matcher: Matcher, start: int, found: Array, starts: Array) -> pa.Table:
     groups = matcher.index.groups
-    totals = code_kernels.count_members(found, starts, groups.alive)
-    owners, subscriptions = code_kernels.expand(
+    totals = kernels.code.count_members(found, starts, groups.alive)
+    owners, subscriptions = kernels.code.expand(
         found, starts, totals, groups.first, groups.next_entry, groups.entry_subscription
     )
     if groups.entry_count > groups.subscription_count:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from kbn.filters import Bag, Constraint, Filter
-from kbn.filters.operators import ORDER_OPERATORS, Operator
+from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Composite, Operator, split_bag
 from kbn.filters.semantics import accepts, implies
-from kbn.filters.values import Family, family
+from kbn.filters.values import Family, family, key
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.groups import Array, grown
 from kbn.matching.index import Index
@@ -131,7 +131,7 @@ class RootPostings:
         self._intervals: dict[tuple[str, Family], _Intervals] = {}
 
     def add(self, entry: int, filter: Filter) -> None:
-        for atom in self._atoms(filter):
+        for atom in _premises(filter):
             posted = self._posted.get(atom)
             if posted is None:
                 posted = self._posted[atom] = set()
@@ -141,7 +141,7 @@ class RootPostings:
             self._intervals.setdefault(axis, _Intervals()).add(entry, *interval)
 
     def discard(self, entry: int, filter: Filter) -> None:
-        for atom in self._atoms(filter):
+        for atom in _premises(filter):
             self._posted[atom].discard(entry)
         for axis in _intervals(filter):
             self._intervals[axis].discard(entry)
@@ -149,7 +149,7 @@ class RootPostings:
     def candidates(self, filter: Filter, roots: Iterable[int]) -> list[int]:
         """The roots among which are all that the filter covers."""
         best: list[int] | None = None
-        for constraint in self._atoms(filter):
+        for constraint in _conclusions(filter):
             found = self._posted_under(constraint)
             if best is None or len(found) < len(best):
                 best = found
@@ -187,23 +187,41 @@ class RootPostings:
                 found |= self._posted[atom]
         return list(found)
 
-    def _atoms(self, filter: Filter) -> Iterator[Constraint]:
-        for constraint in filter.constraints:
-            if _on_axis(constraint):
-                continue
-            if constraint.operator is Operator.SUPER_BAG and not constraint.operand.bare:  # type: ignore[union-attr]
-                yield from self._taken_apart(constraint)
-            else:
-                yield constraint
 
-    def _taken_apart(self, constraint: Constraint) -> Iterator[Constraint]:
-        """`#> {a, b}` as `#> {a}` and `#> {b}`, interned; the empty bag as it is."""
-        items = list(dict.fromkeys(constraint.operand.items))  # type: ignore[union-attr]
-        if len(items) < 2:
+def _premises(filter: Filter) -> Iterator[Constraint]:
+    """What a filter says, constraint by constraint, plain super-bags element by element.
+
+    `#> {a, b}` implies just what `#> {a}` or `#> {b}` implies, of constraints about one element.
+    """
+    for constraint in filter.constraints:
+        if _on_axis(constraint):
+            continue
+        bag: Any = constraint.operand
+        plain = constraint.operator is Operator.SUPER_BAG and not bag.bare
+        if plain and len(bag.counts()) > 1:
+            yield from _element_by_element(constraint, Operator.EQ)
+        else:
             yield constraint
-            return
-        for item in items:
-            yield Constraint.trusted(constraint.attribute, Operator.SUPER_BAG, Bag.of((item,)))
+
+
+def _conclusions(filter: Filter) -> Iterator[Constraint]:
+    """What must follow for a filter to follow, super-bags element by element."""
+    for constraint in filter.constraints:
+        if _on_axis(constraint):
+            continue
+        parts = split_bag(constraint.operator)
+        bag: Any = constraint.operand
+        if parts is not None and parts[0] is Operator.SUPER_BAG and bag.items:
+            yield from _element_by_element(constraint, parts[1])
+        else:
+            yield constraint
+
+
+def _element_by_element(constraint: Constraint, element: AnyOperator) -> Iterator[Constraint]:
+    bag: Any = constraint.operand
+    operator: AnyOperator = Composite(Operator.SUPER_BAG, element)
+    for item in {key(item): item for item in bag.items}.values():
+        yield Constraint.trusted(constraint.attribute, operator, Bag.of((item,)))
 
 
 _MAY_FOLLOW_FROM_RANGES = (Operator.NE, Operator.EXISTS)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbn.matching import code_kernels as kernels
+from kbn.matching.kernels import code as kernels
 
 Array = NDArray[Any]
 

@@ -21,11 +21,11 @@ from kbn.filters import Bag, Constraint, Filter
 from kbn.filters.semantics import accepts
 from kbn.filters.values import Family
 from kbn.matching.bag_checks import BagChecker
-from kbn.matching.code_kernels import token_frequencies
 from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.groups import Array, Groups, grown
-from kbn.matching.one_kernel import match_one
-from kbn.matching.slab_kernels import choose_slabs
+from kbn.matching.kernels.code import token_frequencies
+from kbn.matching.kernels.one import match_one
+from kbn.matching.kernels.slab import choose_slabs
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import MEMO_MAX, TokenTable
 from kbn.matching.trie import Trie

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kbn.matching import slab_kernels as kernels
 from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.kernels import slab as kernels
 
 _PLACE_FIELDS = ("members", "pivot_axis", "pivot_low", "pivot_high")
 _SLAB_FIELDS = ("hull_axis", "hull_low", "hull_high")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbn.matching import trie_kernels as kernels
-from kbn.matching.code_kernels import EMPTY
 from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.kernels import trie as kernels
+from kbn.matching.kernels.code import EMPTY
 
 ARRAYS = ("slots", "masks", "chains", "chain_next", "rank")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.slab_kernels import SLAB_WORDS, cells_of, scan_slab
-from kbn.matching.trie_kernels import sort_by_rank, stamp_hits, walk
+from kbn.matching.kernels.slab import SLAB_WORDS, cells_of, scan_slab
+from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
 
 
 @njit(cache=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.code_kernels import EMPTY, UNCHECKED, grown, token_count, verify
+from kbn.matching.kernels.code import EMPTY, UNCHECKED, grown, token_count, verify
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.code_kernels import (
+from kbn.matching.kernels.code import (
     UNCHECKED,
     first_range,
     grown,
