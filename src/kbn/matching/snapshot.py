@@ -112,10 +112,10 @@ def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
     for part, (arrays, counts) in _PARTS.items():
         owner = getattr(index, part)
         for name in arrays:
-            setattr(owner, name, np.load(directory / f"{part}.{name}.npy", mmap_mode="r"))
+            setattr(owner, name, np.load(directory / f"{part}.{name}.npy", mmap_mode="c"))
         for name in counts:
             setattr(owner, name, manifest[part][name])
-    index.placed = np.load(directory / "placed.npy", mmap_mode="r")
+    index.placed = np.load(directory / "placed.npy", mmap_mode="c")
     index.placed_count = manifest["placed_count"]
     index.built_count = manifest["built_count"]
     with pa.memory_map(str(directory / "keys.arrow")) as source:

@@ -24,34 +24,34 @@ UNCHECKED = 2
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def token_count(header):
     return header & 0xFFFFF
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def negative_count(header):
     return (header >> 20) & 0x3FFF
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def check_count(header):
     return (header >> 34) & 0x3FFF
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def range_count(header):
     return (header >> 48) & 0x3FFF
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def first_range(code, start):
     """Where the ranges of the code at `start` begin."""
     header = code[start]
     return start + 1 + token_count(header) + negative_count(header) + check_count(header)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _in_range(word, low, high, value, rest):
     """Whether low ≤ (value, rest) ≤ high, with the openness and rests that `word` carries."""
     if value < low or value > high:
@@ -114,7 +114,7 @@ def content_hash(words, start, end):
     return np.int64(h & np.uint64(0x7FFFFFFFFFFFFFFF))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _same_words(a, a_start, b, b_start, length):
     for i in range(length):  # noqa: SIM110 (Numba has no generators)
         if a[a_start + i] != b[b_start + i]:

@@ -40,13 +40,13 @@ for _i in range(64):
     _POSITIONS[(int(_DE_BRUIJN) << _i & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _lowest_bit(word):
     """The position of the only set bit of `word`, by a de Bruijn sequence."""
     return _POSITIONS[(word * _DE_BRUIJN) >> np.uint64(58)]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def cell_of(grid, axis, size, value):
     """1 + the number of grid points at or below `value`."""
     low, high = 0, size
