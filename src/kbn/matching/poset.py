@@ -25,8 +25,9 @@ from dataclasses import dataclass, field
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
 from kbn.filters.semantics import covers, resolve
-from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications, RootPostings
+from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
 from kbn.matching.matcher import Matcher
+from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
 
 
@@ -67,7 +68,9 @@ class Poset:
         self._matcher = Matcher(ontology)
         self._query = CoverQuery(self._matcher.index)
         self._implications = Implications(ontology)
-        self._postings = RootPostings(self._implications)
+        self._postings = RootPostings(
+            self._matcher.index.ontology, self._implications, self._query.witness
+        )
         self._entries: dict[int, _Entry] = {}
         self._entry_of: dict[Filter, int] = {}
         self._entries_of_key: dict[Hashable, tuple[int, ...]] = {}

@@ -1,0 +1,294 @@
+"""Postings of roots: whom a filter could cover.
+
+A filter covers a root when each of its constraints follows from one of the root's. Roots are posted
+under their *atoms* (their constraints, plain super-bags element by element, ranges apart by axis),
+and atoms under what their witness is, so that "which atoms imply `@> C`" is a look-up: an atom that
+does has a witness below C. Conclusions that cannot be looked up are put to every atom, once.
+
+All of this only narrows down whom to ask the oracle about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from kbn.filters import Bag, Constraint, Filter
+from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Composite, Operator, split_bag
+from kbn.filters.values import Family, family, key
+from kbn.matching.codes import microseconds
+from kbn.matching.covering import AXIS_FAMILIES, MEMO_MAX, Implications
+from kbn.matching.groups import Array, grown
+from kbn.ontology import Ontology, Term
+from kbn.ontology.vocabulary import NOTHING, THING
+
+FEW = 32
+"""Candidates so few that asking them all costs less than narrowing down further."""
+
+_MAY_FOLLOW_FROM_RANGES = (Operator.NE, Operator.EXISTS)
+
+
+class RootPostings:
+    """The roots, by their atoms and their intervals."""
+
+    def __init__(
+        self,
+        ontology: Ontology,
+        implications: Implications,
+        witness: Callable[[Constraint], Any],
+    ) -> None:
+        self._ontology = ontology
+        self._implications = implications
+        self._witness = witness
+        self._posted: dict[Constraint, set[int]] = {}
+        self._attributes: dict[str, _Atoms] = {}
+        self._intervals: dict[tuple[str, Family], _Intervals] = {}
+
+    def add(self, entry: int, filter: Filter) -> None:
+        for atom in _premises(filter):
+            posted = self._posted.get(atom)
+            if posted is None:
+                posted = self._posted[atom] = set()
+                atoms = self._attributes.setdefault(atom.attribute, _Atoms())
+                atoms.add(atom, _names(self._witness(atom), self._ontology))
+            posted.add(entry)
+        for axis, interval in _intervals(filter).items():
+            self._intervals.setdefault(axis, _Intervals()).add(entry, *interval)
+
+    def discard(self, entry: int, filter: Filter) -> None:
+        for atom in _premises(filter):
+            posted = self._posted[atom]
+            posted.discard(entry)
+            if not posted:
+                del self._posted[atom]
+                names = _names(self._witness(atom), self._ontology)
+                self._attributes[atom.attribute].discard(atom, names)
+        for axis in _intervals(filter):
+            self._intervals[axis].discard(entry)
+
+    def candidates(self, filter: Filter, roots: Iterable[int]) -> list[int]:
+        """Some roots, among which are all that the filter covers."""
+        best: set[int] | None = None
+        for constraint in _conclusions(filter):
+            found = self._posted_under(constraint)
+            if best is None or len(found) < len(best):
+                best = found
+            if len(best) <= FEW:
+                return list(best)
+        for (attribute, kind), interval in _intervals(filter).items():
+            found = self._inside(attribute, kind, interval)
+            if best is None or len(found) < len(best):
+                best = found
+        return list(roots if best is None else best)
+
+    def _posted_under(self, conclusion: Constraint) -> set[int]:
+        """The roots with some atom, or some range, that could imply the conclusion."""
+        atoms = self._attributes.get(conclusion.attribute)
+        found: set[int] = set()
+        if atoms is not None:
+            for atom in atoms.implying(conclusion, self._implications):
+                found |= self._posted[atom]
+        if conclusion.operand is None or conclusion.operator in _MAY_FOLLOW_FROM_RANGES:
+            for (attribute, _), intervals in self._intervals.items():
+                if attribute == conclusion.attribute:
+                    found.update(intervals.entries())
+        return found
+
+    def _inside(self, attribute: str, kind: Family, interval: tuple[float, float]) -> set[int]:
+        """The roots whose own interval lies inside, or that have another say in the attribute."""
+        found: set[int] = set()
+        intervals = self._intervals.get((attribute, kind))
+        if intervals is not None:
+            found.update(intervals.inside(*interval))
+        atoms = self._attributes.get(attribute)
+        if atoms is not None:
+            for atom in atoms.all():
+                found |= self._posted[atom]
+        return found
+
+
+def _premises(filter: Filter) -> Iterator[Constraint]:
+    """What a filter says, constraint by constraint, plain super-bags element by element.
+
+    `#> {a, b}` implies just what `#> {a}` or `#> {b}` implies, of constraints about one element.
+    """
+    for constraint in filter.constraints:
+        if _on_axis(constraint):
+            continue
+        bag: Any = constraint.operand
+        plain = constraint.operator is Operator.SUPER_BAG and not bag.bare
+        if plain and len(bag.counts()) > 1:
+            yield from _element_by_element(constraint, Operator.EQ)
+        else:
+            yield constraint
+
+
+def _conclusions(filter: Filter) -> Iterator[Constraint]:
+    """What must follow for a filter to follow, super-bags element by element."""
+    for constraint in filter.constraints:
+        if _on_axis(constraint):
+            continue
+        parts = split_bag(constraint.operator)
+        bag: Any = constraint.operand
+        if parts is not None and parts[0] is Operator.SUPER_BAG and bag.items:
+            yield from _element_by_element(constraint, parts[1])
+        else:
+            yield constraint
+
+
+def _element_by_element(constraint: Constraint, element: AnyOperator) -> Iterator[Constraint]:
+    bag: Any = constraint.operand
+    operator: AnyOperator = Composite(Operator.SUPER_BAG, element)
+    for item in {key(item): item for item in bag.items}.values():
+        yield Constraint.trusted(constraint.attribute, operator, Bag.of((item,)))
+
+
+class _Atoms:
+    """The distinct atoms of one attribute, by the names of their witnesses."""
+
+    def __init__(self) -> None:
+        self._all: dict[Constraint, None] = {}
+        self._named: dict[object, dict[Constraint, None]] = {}
+        self._nameless: dict[Constraint, None] = {}
+        self._implying: dict[Constraint, list[Constraint]] = {}
+
+    def add(self, atom: Constraint, names: set[object] | None) -> None:
+        self._all[atom] = None
+        if names is None:
+            self._nameless[atom] = None
+        else:
+            for name in names:
+                self._named.setdefault(name, {})[atom] = None
+        self._implying.clear()
+
+    def discard(self, atom: Constraint, names: set[object] | None) -> None:
+        del self._all[atom]
+        self._nameless.pop(atom, None)
+        for name in names or ():
+            del self._named[name][atom]
+            if not self._named[name]:
+                del self._named[name]
+        self._implying.clear()
+
+    def all(self) -> Iterable[Constraint]:
+        return self._all
+
+    def implying(self, conclusion: Constraint, implications: Implications) -> list[Constraint]:
+        """The atoms that imply the conclusion, and perhaps some that do not."""
+        name = _name_accepted(conclusion.operator, conclusion.operand)
+        if name is not None:
+            return [*self._named.get(name, ()), *self._nameless]
+        known = self._implying.get(conclusion)
+        if known is None:
+            known = [atom for atom in self._all if implications.implies(atom, conclusion)]
+            if len(self._implying) >= MEMO_MAX:
+                self._implying.clear()
+            self._implying[conclusion] = known
+        return known
+
+
+def _name_accepted(operator: AnyOperator, operand: Any) -> object | None:
+    """The name that every value the constraint accepts has, if it is one of those we keep."""
+    if type(operand) is Term or (isinstance(operand, Term) and operand.iri in (THING, NOTHING)):
+        return None
+    if operator is Operator.EQ and not isinstance(operand, Bag):
+        return ("=", key(operand))
+    if operator is Operator.MORE_SPECIFIC and operand.kind == "class":
+        return ("@>", operand.iri)
+    if operator is Operator.ISA:
+        return ("@=", operand.iri)
+    parts = split_bag(operator)
+    if parts is not None and parts[0] is Operator.SUPER_BAG and len(operand) == 1:
+        inner = _name_accepted(parts[1], operand.items[0])
+        return None if inner is None else ("#>", inner)
+    return None
+
+
+def _names(value: Any, ontology: Ontology) -> set[object] | None:
+    """What a value is called by: itself, the classes above it, its types, its elements' names.
+
+    None where it cannot be listed.
+    """
+    if value is None or type(value) is Term:
+        return None
+    if isinstance(value, Bag):
+        found: set[object] = set()
+        for item in value.items:
+            of_item = _names(item, ontology)
+            if of_item is None:
+                return None
+            found.update(("#>", name) for name in of_item)
+        return found
+    names: set[object] = {("=", key(value))}
+    if isinstance(value, Term):
+        if value.iri in (THING, NOTHING):
+            return None
+        if value.kind == "class":
+            names.update(("@>", iri) for iri in ontology.ancestors(value.iri))
+        elif value.kind == "individual":
+            names.update(("@=", iri) for iri in ontology.types(value.iri))
+    return names
+
+
+class _Intervals:
+    """Roots by their interval on one axis, in arrays that are filtered as a whole."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._ids: Array = np.empty(16, np.int64)
+        self._lows: Array = np.empty(16, np.float64)
+        self._highs: Array = np.empty(16, np.float64)
+        self._place: dict[int, int] = {}
+
+    def add(self, entry: int, low: float, high: float) -> None:
+        self._ids = grown(self._ids, self._count + 1)
+        self._lows = grown(self._lows, self._count + 1)
+        self._highs = grown(self._highs, self._count + 1)
+        self._ids[self._count] = entry
+        self._lows[self._count] = low
+        self._highs[self._count] = high
+        self._place[entry] = self._count
+        self._count += 1
+
+    def discard(self, entry: int) -> None:
+        place = self._place.pop(entry)
+        last = self._count - 1
+        for array in (self._ids, self._lows, self._highs):
+            array[place] = array[last]
+        if place != last:
+            self._place[int(self._ids[place])] = place
+        self._count = last
+
+    def entries(self) -> Iterable[int]:
+        return self._place
+
+    def inside(self, low: float, high: float) -> list[int]:
+        within = (self._lows[: self._count] >= low) & (self._highs[: self._count] <= high)
+        found: list[int] = self._ids[: self._count][within].tolist()
+        return found
+
+
+def _on_axis(constraint: Constraint) -> bool:
+    return (
+        constraint.operator in ORDER_OPERATORS and family(constraint.operand) in AXIS_FAMILIES  # type: ignore[arg-type]
+    )
+
+
+def _intervals(filter: Filter) -> dict[tuple[str, Family], tuple[float, float]]:
+    """The filter's interval per axis, rounded and closed: only to narrow down."""
+    found: dict[tuple[str, Family], tuple[float, float]] = {}
+    for constraint in filter.constraints:
+        if not _on_axis(constraint):
+            continue
+        kind = family(constraint.operand)  # type: ignore[arg-type]
+        operand: Any = constraint.operand
+        value = float(operand if kind is Family.NUMBER else microseconds(operand))
+        low, high = found.get((constraint.attribute, kind), (-np.inf, np.inf))
+        if constraint.operator in (Operator.LT, Operator.LE):
+            high = min(high, value)
+        else:
+            low = max(low, value)
+        found[constraint.attribute, kind] = (low, high)
+    return found
