@@ -6,9 +6,24 @@ that a program can act on them, and says in its message what is wrong, where, an
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class KbnError(Exception):
-    """The root of everything kbn raises on purpose."""
+    """The root of everything kbn raises on purpose.
+
+    Comes whole through pickling: an error in a worker process is told in the one that asked.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[KbnError], args: tuple[Any, ...], facts: dict[str, Any]) -> KbnError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class InvalidInputError(KbnError, ValueError):
@@ -80,9 +95,12 @@ class UnknownTermError(InvalidInputError):
 class OntologyError(KbnError):
     """An ontology cannot be read, is inconsistent, or asks for what the chosen level cannot give.
 
-    `path` and `line` say where when that is known, `explanation` lists the details (for instance
-    the unsatisfiable classes), one string each.
+    `path` and `line` say where when that is known (several files by commas), `explanation` lists
+    the details (for instance the unsatisfiable classes), one string each; the message shows the
+    first of them, a line each.
     """
+
+    SHOWN_MAX = 20
 
     def __init__(
         self,
@@ -96,7 +114,10 @@ class OntologyError(KbnError):
         self.line = line
         self.explanation = explanation
         where = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
-        super().__init__(where + message)
+        lines = [where + message, *explanation[: self.SHOWN_MAX]]
+        if len(explanation) > self.SHOWN_MAX:
+            lines.append(f"… and {len(explanation) - self.SHOWN_MAX} more")
+        super().__init__("\n  ".join(lines))
 
 
 class MissingDependencyError(KbnError):

@@ -87,7 +87,7 @@ def test_a_subscription_with_two_hitting_filters_is_reported_once() -> None:
     assert len(matches.groups) == 2
 
 
-@pytest.mark.parametrize("key", ["a", 1, None, ("peer", 7), frozenset({1}), 2.5, b"k"])
+@pytest.mark.parametrize("key", ["a", 1, ("peer", 7), frozenset({1}), 2.5, b"k"])
 def test_any_hashable_is_a_key(key: object) -> None:
     matcher = Matcher()
     matcher.add(cheap(), key)
@@ -95,6 +95,13 @@ def test_any_hashable_is_a_key(key: object) -> None:
     assert list(matcher.match({"price": 1})) == [key]
     matcher.remove(key)
     assert key not in matcher
+    assert len(matcher) == 0
+
+
+def test_none_is_no_key() -> None:
+    matcher = Matcher()
+    with pytest.raises(InvalidInputError, match="None is no key"):
+        matcher.add(cheap(), None)
     assert len(matcher) == 0
 
 

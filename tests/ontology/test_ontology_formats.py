@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,12 @@ BROKEN = {
     "broken.rdf": (RDF_XML.replace("</owl:Class>", "", 1), 8, "RDF/XML"),
     "broken.ofn": (FUNCTIONAL.replace("ClassAssertion(", "ClassAsertion("), 11, "functional"),
     "prefix.ofn": (FUNCTIONAL.replace("ClassAssertion(ex:", "ClassAssertion(zz:"), 11, "prefix"),
-    "broken.owx": (OWL_XML[:-60], None, "OWL/XML"),
+    "broken.owx": (OWL_XML[:-60], 23, "no element found"),
+    "ends.owx": (OWL_XML.replace("</SubClassOf>", "</SubClasOf>"), 11, "mismatched tag"),
+    "tags.owx": (OWL_XML.replace("SubClassOf>", "SubClasOf>"), 10, "found SubClasOf"),
+    "ends.ofn": (FUNCTIONAL + ")", 14, "expected the end of the file"),
+    "no.ofn": ("hello", 1, "expected Prefix(…) or Ontology(…) at 'hello'"),
+    "quote.ofn": (FUNCTIONAL.replace('"', "", 1), 9, "expected Annotation Value at"),
     "broken.obo": (OBO.replace("is_a: ex:Animal", "is_a ex Animal"), 13, "tag: value"),
     "noid.obo": ("format-version: 1.2\n\n[Term]\nname: x\n", 3, "without an id"),
     "unknown.txt": ("hello world", None, "format is not recognised"),
@@ -210,6 +216,7 @@ def test_a_malformed_file_is_an_error_with_path_line_and_reason(name: str, tmp_p
         Ontology.load(path)
     assert caught.value.path == str(path)
     assert reason in str(caught.value)
+    assert not re.search(r"Error\(|Error \{|BytePosition", str(caught.value))
     if line is not None:
         assert caught.value.line == line
 

@@ -5,9 +5,10 @@ only for what it uses and `kbn --help` answers at once. Commands raise `KbnError
 sees of it and the exit code are decided here, in one place:
 
     0    done
-    1    it could not be done: an ontology is inconsistent, an optional part is missing, a file
+    1    it could not be done: an optional part is missing, a reasoner ran out of time, a file
          cannot be written (also: the reader of our output went away)
-    2    what the user typed or passed is not valid; nothing was changed
+    2    what the user typed or passed is not valid, the ontology files (malformed, inconsistent)
+         included; nothing was changed
     130  interrupted from the keyboard
 """
 
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kbn.errors import InvalidInputError, KbnError
+from kbn.errors import InvalidInputError, KbnError, OntologyError
 
 if TYPE_CHECKING:
     from kbn.cli.app import Settings
@@ -47,7 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if settings.debug:
             raise
         _show(error)
-        return INVALID if isinstance(error, InvalidInputError) else FAILED
+        return INVALID if _is_about_what_was_passed(error) else FAILED
+
+
+def _is_about_what_was_passed(error: KbnError | OSError) -> bool:
+    # An ontology error with a file is about that file; one without is about the means to read it.
+    return isinstance(error, InvalidInputError) or (
+        isinstance(error, OntologyError) and error.path is not None
+    )
 
 
 def _run(arguments: Sequence[str] | None, settings: Settings) -> int:
@@ -79,5 +87,4 @@ def _show(error: KbnError | OSError) -> None:
 def _message(error: KbnError | OSError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    details = getattr(error, "explanation", ())
-    return "\n".join([str(error), *(f"  {detail}" for detail in details)])
+    return str(error)

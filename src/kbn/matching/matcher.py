@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -20,11 +22,26 @@ if TYPE_CHECKING:
 COMPACT_MIN = 1024
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _in_turn(method: Callable[Concatenate[Matcher, P], R]) -> Callable[Concatenate[Matcher, P], R]:
+    """Let one thread at a time into the matcher: matching shares scratch, changes take steps."""
+
+    @wraps(method)
+    def call(matcher: Matcher, /, *given: P.args, **named: P.kwargs) -> R:
+        with matcher.lock:
+            return method(matcher, *given, **named)
+
+    return call
+
+
 class Matcher:
     """An index of subscriptions that answers which of them accept a notification.
 
     Agrees with `Subscription.matches` for every input, whatever was added and removed before; it is
-    only faster. Not safe for writers in several threads at once.
+    only faster. Threads may share one: their calls take turns.
 
     >>> from kbn import Matcher, Notification, Subscription
     >>> matcher = Matcher()
@@ -45,10 +62,18 @@ class Matcher:
         self.version = 0
         self.arrow_keys: tuple[int, Any] = (-1, None)
         self._link_of: dict[int, Hashable] = {}
+        self.lock = RLock()
         self._frozen = False
         self._shares = False
         self._ids: dict[Hashable, int] | None = {}
         self._live = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.lock = RLock()
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -63,6 +88,7 @@ class Matcher:
         groups = self.index.groups
         return groups.group_count - groups.dead_groups
 
+    @_in_turn
     def add(
         self,
         subscription: Subscription | Filter | str,
@@ -88,6 +114,7 @@ class Matcher:
             self._link(number, groups, link)
         self.version += 1
 
+    @_in_turn
     def add_many(
         self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
     ) -> int:
@@ -113,6 +140,7 @@ class Matcher:
             self._commit(words, starts, keys, np.array(sizes, np.int32), ids)
         return len(keys)
 
+    @_in_turn
     def remove(self, key: Hashable) -> None:
         """Remove the subscription added under `key`."""
         self._before_change()
@@ -130,12 +158,14 @@ class Matcher:
         if self.index.groups.subscription_count > 2 * self._live + COMPACT_MIN:
             self._compact()
 
+    @_in_turn
     def match(self, notification: Notification | Mapping[str, Any]) -> Matches:
         """The subscriptions that accept the notification."""
         if notification.__class__ is not Notification:
             notification = Notification(notification)
         return Matches(self, self.index.find(notification.attributes), self.version)
 
+    @_in_turn
     def match_batch(self, notifications: pa.Table, *, expand: bool = True) -> pa.Table:
         """Match a table of notifications, a row each; see `kbn.matching.batch`.
 
@@ -146,6 +176,7 @@ class Matcher:
 
         return match_table(self, notifications, expand=expand)
 
+    @_in_turn
     def snapshot(self) -> Matcher:
         """A read-only matcher with what is added so far, whatever happens to this one.
 
@@ -161,9 +192,11 @@ class Matcher:
         twin._ids = None
         twin._live = self._live
         twin._frozen = True
+        twin.lock = self.lock  # they share the token tables
         self._shares = True
         return twin
 
+    @_in_turn
     def save(self, directory: str | Path) -> None:
         """Write a snapshot that `load` maps into memory, shared by the processes of a machine."""
         from kbn.matching.snapshot import save
@@ -180,6 +213,7 @@ class Matcher:
 
         return load(Path(directory), ontology)
 
+    @_in_turn
     def subscription(self, key: Hashable) -> Subscription:
         """What was added under `key`, in the index's own normal form."""
         number = self.find_key(key)
@@ -329,6 +363,8 @@ def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
 
 
 def _checked_key(key: Hashable) -> Hashable:
+    if key is None:
+        raise InvalidInputError("None is no key: give each subscription one of its own")
     try:
         hash(key)
     except TypeError:

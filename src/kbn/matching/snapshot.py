@@ -101,7 +101,15 @@ def load(directory: Path, ontology: Ontology | None) -> Matcher:
     matcher = Matcher(ontology)
     try:
         _read(matcher, directory, manifest)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, pa.ArrowException) as error:
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        pa.ArrowException,
+    ) as error:
         raise InvalidInputError(f"the snapshot {directory} is damaged: {error}") from error
     return matcher
 
@@ -162,7 +170,12 @@ def keys_of(matcher: Matcher) -> pa.Array:
             f"tables and files take keys that are all str or all int, not {names}: "
             "use such keys, or match()"
         )
-    return pa.array(live, pa.int64() if kinds == {int} else pa.string())
+    try:
+        return pa.array(live, pa.int64() if kinds == {int} else pa.string())
+    except (pa.ArrowInvalid, OverflowError, UnicodeError) as error:
+        raise InvalidInputError(
+            f"tables and files take keys that are 64-bit integers or valid text: {error}"
+        ) from error
 
 
 def _tables(index: Index) -> dict[str, Any]:
@@ -197,7 +210,7 @@ def _read_tables(index: Index, directory: Path) -> None:
 def _manifest(directory: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((directory / "manifest.json").read_text("utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InvalidInputError(f"{directory} is not a saved matcher") from None
     except ValueError as error:
         raise InvalidInputError(f"{directory}/manifest.json is damaged: {error}") from None

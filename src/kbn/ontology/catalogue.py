@@ -174,7 +174,7 @@ def fetch(iri: str) -> Document:
         with urlopen(Request(iri, headers={"Accept": accept}), timeout=FETCH_TIMEOUT_S) as reply:
             content = reply.read(FETCH_BYTES_MAX + 1)
     except (URLError, OSError, ValueError) as error:
-        raise OntologyError(f"cannot be fetched: {error}", path=iri) from error
+        raise OntologyError(f"<{iri}> cannot be fetched: {error}") from error
     if len(content) > FETCH_BYTES_MAX:
         raise OntologyError(f"is larger than {FETCH_BYTES_MAX:,} bytes", path=iri)
     return Document(iri, content)

@@ -22,19 +22,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kbn.errors import OntologyError
 from kbn.ontology import vocabulary as v
 from kbn.ontology.axioms import Axioms
+from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.hierarchy import Hierarchy, Ids, Rows, compile_hierarchy
 from kbn.ontology.statements import Rules, Statement, entailed
 from kbn.ontology.tables import Facts, Labels, Tables
 
 SHOWN_MAX = 20
-"""How many names an error message lists before it only counts."""
+"""How many names a note lists before it only counts."""
 
 
 def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
-    """The tables of `axioms`, or an OntologyError when they contradict each other."""
+    """The tables of `axioms`, or a Contradiction when they cannot all hold."""
     as_written = facts.reasoning == "none"
     classes, properties = sorted(axioms.classes), sorted(axioms.properties)
     named = sorted(iri for iri in axioms.individuals if not iri.startswith("_:"))
@@ -59,9 +59,13 @@ def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
     dead = _unsatisfiable(axioms, class_tree, class_ids, groups)
     type_rows = _closed_types(held, class_tree, len(same.members))
     names = _Names(classes, named + blanks, class_tree, same)
-    _check_types(type_rows, groups, dead, names)
-    _check_different(axioms, same, individual_ids)
-    _check_nothing(axioms)
+    wrong = [
+        *_wrong_types(type_rows, groups, dead, names),
+        *_wrong_sameness(axioms, same, individual_ids),
+        *(f"<{one}> is in owl:Nothing" for one, kind in axioms.types if kind == v.NOTHING),
+    ]
+    if wrong:
+        raise Contradiction(wrong, [name for c in dead for name in names.classes(c)])
 
     kept, renumbered = _without_blanks(same, len(named))
     starts, of_property, of_object = _relation_arrays(statements, renumbered, len(kept.members))
@@ -249,21 +253,21 @@ def _group_count(groups: Rows) -> int:
     return int(groups.items.max()) + 1 if len(groups.items) else 0
 
 
-def _check_types(types: Rows, groups: Rows, dead: set[int], names: _Names) -> None:
-    """Refuse an individual whose types cannot all hold."""
+def _wrong_types(types: Rows, groups: Rows, dead: set[int], names: _Names) -> list[str]:
+    """The individuals whose types cannot all hold, a sentence each."""
     in_groups = {c for c in range(len(groups)) if len(groups[c])}
     if not in_groups and not dead:
-        return
+        return []
     wrong: list[str] = []
     for individual in range(len(types)):
         kinds = {int(kind) for kind in types[individual]}
-        clash = _clash(kinds & in_groups, groups) or tuple(kinds & dead)
+        clash = _clash(kinds & in_groups, groups)
+        why = "disjoint classes" if clash else "unsatisfiable class"
+        clash = clash or tuple(sorted(kinds & dead)[:1])
         if clash:
-            found = " and ".join(f"<{names.classes(kind)[0]}>" for kind in sorted(clash)[:2])
-            why = "disjoint classes" if len(clash) > 1 else "unsatisfiable class"
+            found = " and ".join(f"<{names.classes(kind)[0]}>" for kind in sorted(clash))
             wrong.append(f"<{names.individual(individual)}> is in the {why} {found}")
-    if wrong:
-        raise inconsistent(wrong, sorted(name for c in dead for name in names.classes(c)))
+    return wrong
 
 
 def _clash(kinds: set[int], groups: Rows) -> tuple[int, ...]:
@@ -275,26 +279,14 @@ def _clash(kinds: set[int], groups: Rows) -> tuple[int, ...]:
     return ()
 
 
-def _check_different(axioms: Axioms, same: Hierarchy, ids: dict[str, int]) -> None:
+def _wrong_sameness(axioms: Axioms, same: Hierarchy, ids: dict[str, int]) -> list[str]:
+    wrong: list[str] = []
     for group in axioms.different:
         components = [int(same.component_of[ids[one]]) for one in group if one in ids]
         if len(set(components)) < len(components) and len(set(group)) > 1:
-            raise inconsistent([f"{', '.join(group)} are both different and the same"], [])
-
-
-def _check_nothing(axioms: Axioms) -> None:
-    wrong = [f"<{one}> is in owl:Nothing" for one, kind in axioms.types if kind == v.NOTHING]
-    if wrong:
-        raise inconsistent(wrong, [])
-
-
-def inconsistent(reasons: list[str], unsatisfiable: list[str]) -> OntologyError:
-    """The error for an ontology no world satisfies."""
-    message = "the ontology is inconsistent: " + "; ".join(sorted(reasons)[:SHOWN_MAX])
-    if unsatisfiable:
-        shown = ", ".join(f"<{name}>" for name in unsatisfiable[:SHOWN_MAX])
-        message += f" (unsatisfiable classes: {shown})"
-    return OntologyError(message, explanation=(*sorted(reasons), *unsatisfiable))
+            listed = " and ".join(f"<{one}>" for one in sorted(set(group)))
+            wrong.append(f"of {listed}, two are said to be different and are the same")
+    return wrong
 
 
 def _with_unsatisfiable(facts: Facts, dead: set[int], names: _Names) -> Facts:

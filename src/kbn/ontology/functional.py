@@ -29,22 +29,53 @@ def to_rdf_xml(content: bytes, form: str, name: str) -> bytes:
         ontology = pyhornedowl.open_ontology_from_string(text, _CODES[form])
         return str(ontology.save_to_string("owl")).encode()
     except Exception as error:
-        reason, line = _explained(str(error), text)
+        reason, line = _explained(str(error), text, form)
         raise OntologyError(
             f"not well-formed {_SPOKEN[form]}: {reason}", path=name, line=line
         ) from error
 
 
-def _explained(message: str, text: str) -> tuple[str, int | None]:
+def _explained(message: str, text: str, form: str) -> tuple[str, int | None]:
     """The library's message in few words, and the line it points to."""
-    message = message.removeprefix("Failed to open ontology: ")
+    fault = _xml_fault(text) if form == "owlxml" else None
+    if fault is not None:
+        return fault
     place = re.search(r"(?:BytePosition|ByteSpan)\((\d+)", message)
     line = None
     if place:
         before = text.encode()[: int(place.group(1))]
         line = before.count(b"\n") + 1
-    expected = re.search(r"positives: \[([^\]]*)\].*?line: \"([^\"]*)\"", message)
+    expected = re.search(r"positives: \[([^\]]*)\]", message)
     if expected:
-        return f"expected {expected.group(1)} at {expected.group(2).strip()!r}", line
+        return f"expected {_in_words(expected.group(1))}{_shown(text, line)}", line
     plain = re.search(r"\w+Error\(\"([^\"]*)\"", message)
-    return (plain.group(1) if plain else " ".join(message.split())), line
+    if plain:
+        return plain.group(1), line
+    return f"the reader does not take it{_shown(text, line)}", line
+
+
+def _xml_fault(text: str) -> tuple[str, int] | None:
+    """What is wrong with it as XML, and the line; None when the XML as such is well formed."""
+    from xml.parsers import expat
+
+    try:
+        expat.ParserCreate("utf-8").Parse(text.encode(), True)
+    except expat.ExpatError as error:
+        return expat.ErrorString(error.code), error.lineno
+    return None
+
+
+_WORDS = {"OntologyDocument": "Prefix(…) or Ontology(…)", "EOI": "the end of the file"}
+
+
+def _in_words(rules: str) -> str:
+    """Names of grammar rules, `OntologyAxiom, FullIRI`, as a person says them."""
+    names = [name.strip() for name in rules.split(",")]
+    spoken = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name) for name in names]
+    return " or ".join(_WORDS.get(n, s) for n, s in zip(names, spoken, strict=True))
+
+
+def _shown(text: str, line: int | None) -> str:
+    lines = text.splitlines()
+    found = lines[line - 1].strip()[:100] if line is not None and line <= len(lines) else ""
+    return f" at {found!r}" if found else ""

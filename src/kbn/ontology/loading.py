@@ -22,6 +22,7 @@ from kbn.errors import InvalidInputError, OntologyError
 from kbn.ontology import vocabulary as v
 from kbn.ontology.catalogue import Catalogue
 from kbn.ontology.compiling import compile_axioms
+from kbn.ontology.contradiction import Contradiction, inconsistent
 from kbn.ontology.documents import Document, read_document
 from kbn.ontology.gathering import gather
 from kbn.ontology.tables import Facts, Tables
@@ -97,7 +98,10 @@ def load(request: Request, *, use_cache: bool, progress: Progress | None = None)
             say("found in the cache")
             return found
     catalogue = Catalogue.of(request.catalogue, network=request.network)
-    tables, corpus = _build(request, asked, catalogue, say)
+    try:
+        tables, corpus = _build(request, asked, catalogue, say)
+    except Contradiction as found:
+        raise inconsistent(found, [document.name for document in asked]) from None
     if use_cache:
         cache.keep(request, corpus, catalogue, tables)
     return tables

@@ -27,7 +27,7 @@ from pathlib import Path
 from kbn.errors import MissingDependencyError, OntologyError
 from kbn.ontology import vocabulary as v
 from kbn.ontology.axioms import Axioms
-from kbn.ontology.compiling import inconsistent
+from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.triples import STRING, Literal, Triple, serialise
 
 MEMORY_MB = 2_000
@@ -50,7 +50,10 @@ _KNOWN = {v.XSD + name for name in _XSD_KNOWN.split()} | {
 
 
 def reason_dl(axioms: Axioms, triples: Iterable[Triple], time_limit_s: float) -> None:
-    """Add to `axioms` what a DL reasoner entails; OntologyError when there is no model."""
+    """Add to `axioms` what a DL reasoner entails; Contradiction when there is no model.
+
+    A reasoner that finds no model does not say why: `explaining.py` finds that out.
+    """
     jars = _jars()
     java = _java()
     with tempfile.TemporaryDirectory(prefix="kbn-dl-") as directory:
@@ -73,20 +76,19 @@ def _answer(java: str, jars: Path, path: str, time_limit_s: float, axioms: Axiom
     code, output, errors = run_bounded(_hermit(java, jars, path), time_limit_s, "HermiT")
     if code == 0:
         return output
-    if "nconsistent ontology" in output + errors:
-        raise inconsistent([_reason(errors or output) or "HermiT finds no model"], [])
+    if re.search("nconsistent ontology|InconsistentOntologyException", output + errors):
+        raise Contradiction(["HermiT finds that it cannot be true"])
     first = _reason(errors or output)
     code, output, more = run_bounded(_pellet(java, jars, path), time_limit_s, "Pellet")
     if "Ontology is inconsistent" in output + more:
-        raise inconsistent([_reason(more) or "Pellet finds no model"], [])
+        raise Contradiction(["Pellet finds that it cannot be true"])
     if code == 0:
         axioms.notes.append(f"dl: HermiT did not take the ontology ({first}); Pellet answered")
         return output
     second = _reason(more or output)
     raise OntologyError(
-        f"neither DL reasoner takes the ontology: HermiT: {first}; Pellet: {second}; "
-        "try reasoning='el' or 'rl'",
-        explanation=(first, second),
+        "neither DL reasoner takes the ontology; try reasoning='el' or 'rl'",
+        explanation=(f"HermiT: {first}", f"Pellet: {second}"),
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from kbn.ontology import rules_el, rules_rl
 from kbn.ontology.axioms import Axioms
+from kbn.ontology.contradiction import Contradiction
 
 if TYPE_CHECKING:
     from kbn.ontology.loading import Corpus, Request
@@ -41,10 +42,18 @@ def reason(axioms: Axioms, corpus: Corpus, request: Request) -> None:
             rules_el.reason_el(axioms)
             axioms.notes += _ignored("el", beyond, rules_el.IGNORED, rules_el.PARTLY)
         case "dl":
-            from kbn.ontology.outside_dl import reason_dl
-
-            reason_dl(axioms, corpus.triples(), request.time_limit_s)
+            _reason_dl(axioms, corpus, request)
             rules_rl.reason_rl(axioms)
+
+
+def _reason_dl(axioms: Axioms, corpus: Corpus, request: Request) -> None:
+    from kbn.ontology.explaining import explained
+    from kbn.ontology.outside_dl import reason_dl
+
+    try:
+        reason_dl(axioms, corpus.triples(), request.time_limit_s)
+    except Contradiction as found:
+        raise explained(found, axioms, corpus.triples(), request.time_limit_s) from None
 
 
 _READ_BY_RDFS = {"unionOf", "oneOf", "complementOf"}

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kbn.ontology.axioms import Axioms
-from kbn.ontology.compiling import inconsistent
+from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.hierarchy import compile_hierarchy, lowest
 from kbn.ontology.vocabulary import NOTHING, THING
 
@@ -336,8 +336,8 @@ class _Saturation:
         people = {n: name[1:] for n, name in enumerate(self.names) if name.startswith("\x00")}
         wrong = [iri for number, iri in people.items() if self.bottom in self.subsumers[number]]
         if wrong:
-            dead = sorted(axioms.unsatisfiable)
-            raise inconsistent([f"<{iri}> can be in no class at all" for iri in wrong], dead)
+            reasons = [f"what is said of <{iri}> cannot all be true" for iri in wrong]
+            raise Contradiction(reasons, axioms.unsatisfiable)
         properties = len(self.property_names)
         for number, iri in people.items():
             mine = self.subsumers[number]

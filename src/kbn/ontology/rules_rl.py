@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from itertools import combinations, product
 
 from kbn.ontology.axioms import Axioms, Fact
-from kbn.ontology.compiling import inconsistent
+from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.hierarchy import compile_hierarchy, lowest
 from kbn.ontology.statements import Rules, entailed
 from kbn.ontology.vocabulary import NOTHING, THING
@@ -304,7 +304,8 @@ class _Engine:
                     and (filler == THING or filler in self.types.get(o, ()))
                 ]
         if wrong:
-            raise inconsistent(wrong, [])
+            dead = (name for name in self.axioms.classes if NOTHING in self.wider[name])
+            raise Contradiction(wrong, {*self.axioms.unsatisfiable, *dead})
 
     def hand_over(self) -> None:
         """Give the axioms what was found about named terms."""

@@ -4,14 +4,16 @@ Compiled code is kept on disk, so that only the first run on a machine pays for 
 notices when the file of a function changes, but not when a function it calls, in another file,
 does. So the folder is named by a digest of all these files: change one, and all are compiled anew.
 
-The folder is below $NUMBA_CACHE_DIR if that is set, else below kbn's own cache. Numba's setting is
-put back after the import: other code in the process keeps its own.
+The folder is below $NUMBA_CACHE_DIR if that is set, else below kbn's own cache; where that cannot
+be written, each process compiles for itself. Numba's setting is put back after the import: other
+code in the process keeps its own.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 
 from numba import config
 
@@ -19,7 +21,7 @@ from kbn.ontology.cache import directory as cache_directory
 
 
 def _folder() -> Path:
-    base = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_directory()
+    base = Path(config.CACHE_DIR) if config.CACHE_DIR else cache_directory().parent
     digest = sha256()
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
@@ -35,13 +37,23 @@ def _is_writable(folder: Path) -> bool:
     return True
 
 
+def _chosen() -> Path:
+    """The lasting folder, or where none can be written one for this process alone."""
+    lasting = _folder()
+    return lasting if _is_writable(lasting) else Path(mkdtemp(prefix="kbn-kernels-"))
+
+
+def are_compiled() -> bool:
+    """Whether a first match can be answered without compiling."""
+    return any(_ours.rglob("*match_one*.nbi"))
+
+
 _theirs = config.CACHE_DIR
-_ours = _folder()
-if _is_writable(_ours):
-    config.CACHE_DIR = str(_ours)
+_ours = _chosen()
+config.CACHE_DIR = str(_ours)
 try:
     from kbn.matching.kernels import batch, code, one, slab, trie
 finally:
     config.CACHE_DIR = _theirs
 
-__all__ = ["batch", "code", "one", "slab", "trie"]
+__all__ = ["are_compiled", "batch", "code", "one", "slab", "trie"]
