@@ -91,3 +91,12 @@ def test_report_of_an_empty_folder_says_what_to_run(
 ) -> None:
     assert main(["lab", "report", "--out", str(tmp_path)]) == 2
     assert "kbn lab run NAME" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("kbn.lab.experiment.conduct", lambda *_: pytest.fail("the work was done"))
+    (tmp_path / "file").write_text("")
+    assert main(["lab", "run", "toy", "--out", str(tmp_path / "file" / "results")]) == 1
+    assert "error:" in capsys.readouterr().err

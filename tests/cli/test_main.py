@@ -106,7 +106,8 @@ def test_a_missing_file_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (InvalidInputError("that means nothing"), 2),
         (FilterSyntaxError("no such operator", text="x ?? 3", position=2), 2),
-        (OntologyError("inconsistent", path="wine.rdf", explanation=("Wine is empty",)), 1),
+        (OntologyError("inconsistent", path="wine.rdf", explanation=("Wine is empty",)), 2),
+        (OntologyError("reasoning='dl' needs a Java runtime"), 1),
         (MissingDependencyError("drawing plots", extra="lab"), 1),
         (KbnError("something else"), 1),
     ],

@@ -40,6 +40,15 @@ def test_compile_for_people(zoo: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "reasoning    none" in capsys.readouterr().out
 
 
+def test_what_could_not_be_used_is_a_remark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "imports.ttl"
+    path.write_text(f"{TURTLE}<urn:o> a owl:Ontology ; owl:imports <urn:gone> .", encoding="utf-8")
+    assert main(["ontology", "compile", str(path)]) == 0
+    assert "remarks      import <urn:gone>" in capsys.readouterr().out
+
+
 def test_show_draws_the_tree(zoo: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ontology", "show", zoo]) == 0
     assert "ex:Animal\n└── ex:Cow\n" in capsys.readouterr().out
@@ -94,9 +103,60 @@ def test_a_malformed_file_is_an_error_with_its_name(
 ) -> None:
     broken = tmp_path / "broken.ttl"
     broken.write_text("this is not turtle", encoding="utf-8")
-    assert main(["ontology", "compile", str(broken)]) == 1
+    assert main(["ontology", "compile", str(broken)]) == 2
     told = capsys.readouterr()
     assert "broken.ttl" in told.err and "Traceback" not in told.err
+
+
+def test_an_inconsistent_ontology_is_invalid_and_every_fact_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = tmp_path / "torn.ttl"
+    more = "ex:Animal owl:disjointWith ex:Rock . ex:Fossil rdfs:subClassOf ex:Animal, ex:Rock ."
+    torn.write_text(f"{TURTLE}{more} ex:Daisy a ex:Rock .", encoding="utf-8")
+    assert main(["ontology", "compile", str(torn)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"error: {torn}: the ontology is inconsistent",
+        f"  <{ZOO}Daisy> is in the disjoint classes <{ZOO}Animal> and <{ZOO}Rock>",
+        f"  unsatisfiable class <{ZOO}Fossil>",
+    ]
+
+
+def test_a_shipped_ontology_is_known_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["ontology", "show", "animals", "--term", "Cats", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["iri"].endswith("animals#Cats")
+    (tmp_path / "animals").write_text(TURTLE, encoding="utf-8")
+    assert main(["ontology", "show", "animals", "--json"]) == 0
+    assert ZOO + "Cow" in json.loads(capsys.readouterr().out)["children"]
+
+
+def test_a_name_nothing_has_is_told_with_those_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["ontology", "show", "animal"]) == 2
+    assert "animals" in capsys.readouterr().err
+    assert main(["ontology", "show", str(tmp_path)]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["ontology", "show"], ["ontology", "compile"]])
+def test_the_examples_in_the_help_work_in_any_folder(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main([*command, "--help"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    examples = [words[1:] for words in lines if words[:2] == ["kbn", "ontology"]]
+    assert examples
+    for example in examples:
+        assert main(example) == 0
 
 
 def test_a_level_there_is_not_is_invalid(zoo: str, capsys: pytest.CaptureFixture[str]) -> None:

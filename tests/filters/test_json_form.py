@@ -124,8 +124,9 @@ def test_a_bad_notification_is_refused() -> None:
 def test_deep_json_is_a_limit() -> None:
     with pytest.raises(LimitError):
         Notification.from_json('{"a": ' + "[" * 20 + "]" * 20 + "}")
-    with pytest.raises(KbnError):
+    with pytest.raises(LimitError) as caught:
         Notification.from_json("[" * 100_000)
+    assert caught.value.maximum == 16
 
 
 json_data = st.recursive(

@@ -153,7 +153,9 @@ def test_a_file_of_lines() -> None:
         ("x @* [class(<a>), <b>]", 5, "expected a property"),
         ("prefix a:b <urn:c> x = 1", 7, "declaration"),
         ("x = [<a>, <b>]", 4, "does not take"),
-        ("x = <a b>", 4, "unexpected '<'"),
+        ("x = <a b>", 4, "unexpected '<'; if this starts an IRI, it is not closed"),
+        ("x = 2026-11-15", 4, "a time needs a clock and a zone as well: 2026-11-15T00:00:00Z"),
+        ("x = 12abc", 4, "'12abc' is not a number"),
     ],
 )
 def test_errors_show_where_and_what(text: str, position: int, hint: str) -> None:

@@ -300,7 +300,7 @@ def test_after_a_failed_bulk_load_matching_is_safe() -> None:
     for value in (1, 777, 4_999):
         assert list(matcher.match({"x": value, "y": 0})) == []
         hits = matcher.index.table.attributes["x"].hits(value)
-        assert max(hits, default=-1) < matcher.index._stamps.shape[0]
+        assert max(hits, default=-1) < matcher.index._stamps.hit_at.shape[0]
     assert_batch_agrees(matcher, [Notification({"x": 4_999, "y": -1})])
     assert len(matcher) == 1
 

@@ -8,6 +8,7 @@ import pytest
 
 from kbn.errors import InvalidInputError, LimitError, UnknownTermError
 from kbn.ontology import Ontology, hierarchy
+from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING
 
 Load = Callable[..., Ontology]
@@ -171,3 +172,22 @@ def test_a_wide_and_deep_hierarchy_compiles_quickly() -> None:
     tree = hierarchy.compile_hierarchy(count, links)
     assert tree.is_below(count - 1, 0)
     assert len(tree.below(0)) == count
+
+
+def test_a_term_is_found_by_iri_or_prefixed_name_and_has_its_kind(load: Load) -> None:
+    text = (
+        ":Cow a owl:Class . :eats a owl:ObjectProperty . :daisy a :Cow . :Pun a owl:Class , :Cow ."
+    )
+    ontology = load(text)
+    assert ontology.term(":Cow") == ontology.term(T + "Cow") == Class(T + "Cow")
+    assert ontology.term(":eats") == Property(T + "eats")
+    assert ontology.term(":daisy") == Individual(T + "daisy")
+    assert ontology.term(":Pun") == Term(T + "Pun")
+    with pytest.raises(UnknownTermError, match="did you mean"):
+        ontology.term(":Cwo")
+
+
+@pytest.mark.parametrize("paths", [None, 3, [None], []])
+def test_what_is_no_path_is_refused(paths: object) -> None:
+    with pytest.raises(InvalidInputError):
+        Ontology.load(paths)  # type: ignore[arg-type]

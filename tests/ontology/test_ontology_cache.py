@@ -84,3 +84,20 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     monkeypatch.setenv("KBN_CACHE_DIR", str(tmp_path / "a-file"))
     assert not from_cache(given)
     assert not from_cache(given)
+
+
+def test_files_of_equal_content_with_relative_iris_are_not_mixed_up(tmp_path: Path) -> None:
+    (tmp_path / "one.ttl").write_text(RELATIVE)
+    (tmp_path / "two.ttl").write_text(RELATIVE)
+    one, two = Ontology.load(tmp_path / "one.ttl"), Ontology.load(tmp_path / "two.ttl")
+    assert one.classes == ("file:///one.ttl#Abc",) and two.classes == ("file:///two.ttl#Abc",)
+    assert one.digest != two.digest
+
+
+def test_a_file_without_relative_iris_has_the_digest_of_its_content(tmp_path: Path) -> None:
+    (tmp_path / "one.ttl").write_text(RELATIVE.replace("<#", "<urn:"))
+    (tmp_path / "two.ttl").write_text(RELATIVE.replace("<#", "<urn:"))
+    assert Ontology.load(tmp_path / "one.ttl").digest == Ontology.load(tmp_path / "two.ttl").digest
+
+
+RELATIVE = "<#Abc> a <http://www.w3.org/2002/07/owl#Class> .\n"

@@ -53,7 +53,7 @@ def before_any_command(
     \b
     Start with:
       kbn demo
-      kbn ontology show animals.ttl
+      kbn ontology show animals
       kbn COMMAND --help
     """
     context.ensure_object(Settings).debug = debug

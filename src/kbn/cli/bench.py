@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Reasoning
-from kbn.cli.output import AsJson, print_facts, print_json, print_table, progress, remark
+from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.output import (
+    AsJson,
+    print_facts,
+    print_json,
+    print_table,
+    progress,
+    remark,
+    remark_on_compiling,
+    require_folder,
+)
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -58,7 +67,13 @@ def match(
     ] = None,
     ontology: Annotated[
         list[Path] | None,
-        typer.Option("--ontology", "-o", **_File, help="Ontology of the files; may be repeated."),
+        typer.Option(
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_file,
+            help="Ontology of the files, or the name of a shipped one; may be repeated.",
+        ),
     ] = None,
     reasoning: Annotated[
         Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
@@ -89,7 +104,7 @@ def match(
     Examples:
       kbn bench match
       kbn bench match --workload ranges --subscriptions 1000000 --json
-      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast.ttl
+      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
     """
     from kbn.lab.bench import EVERYTHING, Settings, run
 
@@ -104,16 +119,20 @@ def match(
         slow_events=slow_events,
         time_cap_s=time_cap,
     )
+    if out is not None:
+        require_folder(out.absolute().parent)
+    if "index" in settings.engines:
+        remark_on_compiling()
     with progress() as show:
         report = run(given, settings, show)
-    if out is not None:
-        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
-        out.write_text(text + "\n", encoding="utf-8")
-        remark(f"written to {out}")
     if as_json:
         print_json(report.as_json())
     else:
         _print(report)
+    if out is not None:
+        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+        out.write_text(text + "\n", encoding="utf-8")
+        remark(f"written to {out}")
 
 
 def _size(given: int | None, otherwise: int) -> int:

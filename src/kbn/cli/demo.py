@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kbn.cli.output import AsJson, print_json, print_table
+from kbn.cli.output import AsJson, print_json, print_table, remark_on_compiling
 
 if TYPE_CHECKING:
     from kbn.filters import Notification
@@ -55,6 +55,7 @@ def demo(as_json: AsJson = False) -> None:
     from kbn.ontology import Ontology
 
     ontology = Ontology.load(path("podcast"))
+    remark_on_compiling()
     delivered = deliveries(ontology)
     if as_json:
         print_json(

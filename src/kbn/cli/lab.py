@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.output import AsJson, print_json, print_table, progress, remark
+from kbn.cli.output import (
+    AsJson,
+    print_json,
+    print_table,
+    progress,
+    remark,
+    remark_on_compiling,
+    require_folder,
+)
 from kbn.lab.experiment import Scale
 
 if TYPE_CHECKING:
@@ -75,10 +83,13 @@ def run(
     from kbn.lab.report import save
 
     experiment = find(name)
+    out.mkdir(parents=True, exist_ok=True)
+    require_folder(out)
+    remark_on_compiling()
     with progress() as show:
         result = conduct(experiment, scale, seed=seed, progress=show)
-    plots = save(result, experiment, out)
     _print(result, as_json)
+    plots = save(result, experiment, out)
     remark(f"kept in {out / name}: {len(result.tables)} tables, {len(plots)} plots")
 
 

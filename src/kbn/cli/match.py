@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.ontology import Reasoning
-from kbn.cli.output import AsJson, print_json_line, print_table
+from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
+    from kbn.matching import Matcher
     from kbn.ontology import Ontology
 
 
@@ -39,7 +40,11 @@ def match(
     ontology: Annotated[
         list[Path] | None,
         typer.Option(
-            "--ontology", "-o", exists=True, dir_okay=False, help="Ontology file; may be repeated."
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_file,
+            help="Ontology file, or the name of a shipped one; may be repeated.",
         ),
     ] = None,
     reasoning: Annotated[
@@ -50,19 +55,22 @@ def match(
     """Match the notifications of one file against the subscriptions of another.
 
     A line `ann: duration < 1800` is ann's subscription; without a name it is known by its number.
-    With --json each notification gives one line, as soon as it is matched.
+    Each notification gives one line, as soon as it is matched.
 
     \b
     Example:
-      kbn match -s wants.txt -n posts.jsonl -o podcast.ttl
+      kbn match -s wants.txt -n posts.jsonl -o podcast
     """
-    answers = _answers(subscriptions, notifications, _load(ontology or [], reasoning))
+    matcher = _matcher(subscriptions, _load(ontology or [], reasoning))
+    answers = _answers(matcher, notifications)
     if as_json:
         for name, keys in answers:
             print_json_line({"notification": name, "matches": keys})
     else:
-        rows = ([name, ", ".join(keys) or "nobody"] for name, keys in answers)
-        print_table(rows, columns=["notification", "wanted by"])
+        # No table: its widths would not be known before the last of a million rows is.
+        typer.echo("notification  wanted by")
+        for name, keys in answers:
+            typer.echo(f"{name:<12}  {', '.join(keys) or 'nobody'}")
 
 
 def _load(files: list[Path], reasoning: Reasoning) -> Ontology:
@@ -71,16 +79,21 @@ def _load(files: list[Path], reasoning: Reasoning) -> Ontology:
     return Ontology.load(files, reasoning=reasoning.value) if files else Ontology.empty()
 
 
-def _answers(
-    subscriptions: Path, notifications: Path, ontology: Ontology
-) -> Iterator[tuple[str, list[str]]]:
-    """Each notification's id, or its number in the file, and the keys of those who want it."""
-    from kbn.lab.files import read_notifications, read_subscriptions
+def _matcher(subscriptions: Path, ontology: Ontology) -> Matcher:
+    from kbn.lab.files import read_subscriptions
     from kbn.matching import Matcher
 
+    remark_on_compiling()
     matcher = Matcher(ontology)
-    for key, subscription in read_subscriptions(subscriptions, ontology.prefixes):
+    for key, subscription in read_subscriptions(subscriptions, ontology.prefixes, ontology):
         matcher.add(subscription, key)
+    return matcher
+
+
+def _answers(matcher: Matcher, notifications: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each notification's id, or its number in the file, and the keys of those who want it."""
+    from kbn.lab.files import read_notifications
+
     for number, notification in enumerate(read_notifications(notifications), start=1):
         keys = sorted(str(key) for key in matcher.match(notification))
         yield notification.id or str(number), keys

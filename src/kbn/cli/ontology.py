@@ -36,15 +36,29 @@ class Reasoning(StrEnum):
     DL = "dl"
 
 
+def ontology_file(given: str) -> Path:
+    """The file of that name or, where there is none, the ontology that ships under that name."""
+    file = Path(given)
+    if file.exists() and not file.is_dir():
+        return file
+    from kbn import data
+
+    if given in data.names():
+        return data.path(given)
+    wrong = "is a folder" if file.is_dir() else "there is no such file"
+    raise typer.BadParameter(f"{given}: {wrong}; kbn ships {', '.join(data.names())}")
+
+
 Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        exists=True,
-        dir_okay=False,
-        readable=True,
+        parser=ontology_file,
         show_default=False,
-        help="Ontology files: Turtle, RDF/XML, N-Triples, OWL functional syntax, OBO.",
+        help=(
+            "Ontology files (Turtle, RDF/XML, N-Triples, OWL functional syntax, OWL/XML, OBO), "
+            "or the name of one that ships with kbn, such as animals."
+        ),
     ),
 ]
 Level = Annotated[
@@ -89,7 +103,7 @@ def compile_(
 
     \b
     Example:
-      kbn ontology compile wine.rdf food.rdf --reasoning dl
+      kbn ontology compile conference services --reasoning el
     """
     from time import perf_counter
 
@@ -99,7 +113,7 @@ def compile_(
     if as_json:
         print_json(facts)
     else:
-        print_facts(facts)
+        print_facts(_for_people(facts))
 
 
 @app.command("show")
@@ -121,8 +135,8 @@ def show(
 
     \b
     Examples:
-      kbn ontology show animals.ttl
-      kbn ontology show animals.ttl --term animals:Cow --json
+      kbn ontology show animals
+      kbn ontology show animals --term Cats --json
     """
     ontology = _load(files, reasoning, skos, catalogue, network, cache=True)
     if term is not None:
@@ -131,7 +145,7 @@ def show(
     elif as_json:
         print_json({**_facts(ontology), "children": _children(ontology)})
     else:
-        print_facts(_facts(ontology))
+        print_facts(_for_people(_facts(ontology)))
         console().print(_tree(ontology))
 
 
@@ -169,6 +183,11 @@ def _facts(ontology: Ontology) -> dict[str, object]:
         "unsupported": list(ontology.unsupported),
         "digest": ontology.digest,
     }
+
+
+def _for_people(facts: dict[str, object]) -> dict[str, object]:
+    # What could not be used, and whatever else a reader should know about the reading.
+    return {"remarks" if name == "unsupported" else name: fact for name, fact in facts.items()}
 
 
 def _find(ontology: Ontology, term: str) -> str:

@@ -7,11 +7,15 @@ redirection gets the results alone. Colour and width follow the terminal (and NO
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +38,6 @@ def print_json_line(data: object) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """A Rich console for stdout or stderr, wide enough when it writes to a pipe."""
-    import os
-
     from rich.console import Console
 
     made = Console(stderr=stderr, highlight=False, soft_wrap=False)
@@ -47,6 +49,22 @@ def console(*, stderr: bool = False) -> Console:
 def remark(text: str) -> None:
     """Say something that is not a result, on stderr."""
     typer.echo(text, err=True)
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, before the work whose result it is to hold."""
+    if not folder.is_dir():
+        raise InvalidInputError(f"{folder}: there is no such folder")
+    if not os.access(folder, os.W_OK):
+        raise InvalidInputError(f"{folder}: cannot be written to")
+
+
+def remark_on_compiling() -> None:
+    """Say so when the matching that follows has to compile its kernels first."""
+    from kbn.matching import kernels
+
+    if not kernels.are_compiled():
+        remark("compiling the matching kernels, once per machine (about 20 s)…")
 
 
 def print_table(

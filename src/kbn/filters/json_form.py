@@ -136,7 +136,7 @@ def notification_from_json(data: object) -> Notification:
 
 
 def decoded(data: object) -> object:
-    """The data itself, or what the JSON text holds."""
+    """The data itself, or what the JSON text holds; of a name given twice the last counts."""
     if not isinstance(data, (str, bytes, bytearray, memoryview)):
         return data
     import msgspec
@@ -146,7 +146,11 @@ def decoded(data: object) -> object:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInputError(f"this is not JSON: {error}") from None
     except RecursionError:
-        raise LimitError("the JSON is nested too deep", limit="nesting", maximum=1000) from None
+        raise LimitError(
+            f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
+            limit="MAX_BAG_DEPTH",
+            maximum=MAX_BAG_DEPTH,
+        ) from None
 
 
 class _Trouble(Exception):

@@ -179,8 +179,17 @@ def _no_token(text: str, position: int) -> FilterSyntaxError:
         "<": "this IRI is not closed or holds a blank",
     }
     character = text[position]
-    reason = reasons.get(character, f"{character!r} has no meaning here")
+    reason = reasons.get(character) or _no_number(text, position)
+    reason = reason or f"{character!r} has no meaning here"
     return FilterSyntaxError(reason, text=text, position=position)
+
+
+def _no_number(text: str, position: int) -> str:
+    """What is wrong with something that starts like a number or a time; "" when nothing does."""
+    if date := re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\b").match(text, position):
+        return f"a time needs a clock and a zone as well: {date[0]}T00:00:00Z"
+    word = re.compile(r"[0-9][\w.\-]*").match(text, position)
+    return f"{word[0][:40]!r} is not a number" if word else ""
 
 
 _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}

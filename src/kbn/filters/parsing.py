@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from typing import NamedTuple
 
 from kbn.errors import FilterSyntaxError, InvalidInputError, LimitError
@@ -63,7 +64,7 @@ def parse_lines(
     """
     known = dict(_known_prefixes(prefixes, ontology))
     start = 0
-    for line in text.splitlines(keepends=True):
+    for line in StringIO(text):  # at \n alone: a string may hold what splitlines() splits at
         try:
             tokens = tokenize(line)
             if tokens.kinds == ("PREFIX", "CURIE", "IRI"):

@@ -147,6 +147,8 @@ def _hint(tokens: Tokens, refusal: _Refusal) -> str:
     from kbn.filters.operators import words
 
     kind, spelling = tokens.kinds[refusal.at], tokens.spellings[refusal.at]
+    if kind == "OPERATOR" and spelling.startswith("<") and KINDS["IRI"] in refusal.expected:
+        return "; if this starts an IRI, it is not closed with >, is empty or holds a blank"
     if kind == "NAME" and KINDS["OPERATOR"] in refusal.expected:
         close = difflib.get_close_matches(spelling.lower(), words(), n=2, cutoff=0.5)
         return f"; did you mean {' or '.join(close)}?" if close else "; there is no such operator"

@@ -10,7 +10,8 @@ prefixes are declared on lines of their own and hold for the lines below:
 
 Subscriptions as JSON (`.json`: an array; `.jsonl`: one a line) are the JSON form of a subscription,
 alone or as {"key": …, "subscription": …}. Notifications are always JSON. An entry without a key is
-known by its number, from 1. A mistake is reported with the file and the line or entry it stands in.
+known by its number, from 1; two with the same key are a mistake, and so is a JSON object with one
+name twice. A mistake is reported with the file and the line or entry it stands in.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbn.errors import InvalidInputError
+from kbn.errors import FilterSyntaxError, InvalidInputError, LimitError
 
 if TYPE_CHECKING:
     from kbn.filters import Notification, Subscription
@@ -41,9 +42,18 @@ def read_subscriptions(
     With an ontology, terms are looked up as they are read, so that an unknown one is reported with
     the line it stands in.
     """
-    if path.suffix in JSON_SUFFIXES:
-        return _subscriptions_from_json(path, ontology)
-    return _subscriptions_from_text(path, prefixes, ontology)
+    is_json = path.suffix in JSON_SUFFIXES
+    found = (
+        _subscriptions_from_json(path, ontology)
+        if is_json
+        else _subscriptions_from_text(path, prefixes, ontology)
+    )
+    first: dict[str, str] = {}
+    for where, key, subscription in found:
+        if key in first:
+            raise InvalidInputError(f"{where}: the key {key!r} is in use already, at {first[key]}")
+        first[key] = where
+        yield key, subscription
 
 
 def read_notifications(path: Path) -> Iterator[Notification]:
@@ -58,12 +68,12 @@ def read_notifications(path: Path) -> Iterator[Notification]:
 
 def _subscriptions_from_text(
     path: Path, prefixes: Mapping[str, str], ontology: Ontology | None
-) -> Iterator[tuple[str, Subscription]]:
+) -> Iterator[tuple[str, str, Subscription]]:
     from kbn.filters import Subscription
 
     known = dict(prefixes)
     count = 0
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         content = line.strip()
         if not content or content.startswith("#"):
             continue
@@ -73,14 +83,15 @@ def _subscriptions_from_text(
         count += 1
         keyed = _KEYED.match(content)
         key, text = (keyed[1], keyed[2]) if keyed else (str(count), content)
-        with _at(f"{path}:{number}"):
+        where = f"{path}:{number}"
+        with _at(where, line):
             subscription = Subscription.parse(text, known, ontology)
-        yield key, subscription
+        yield where, key, subscription
 
 
 def _subscriptions_from_json(
     path: Path, ontology: Ontology | None
-) -> Iterator[tuple[str, Subscription]]:
+) -> Iterator[tuple[str, str, Subscription]]:
     from kbn.filters import Subscription
     from kbn.filters.semantics import resolve
 
@@ -90,7 +101,7 @@ def _subscriptions_from_json(
             key, form = str(data.get("key", count)), data["subscription"]
         with _at(where):
             subscription = resolve(Subscription.from_json(form), ontology)
-        yield key, subscription
+        yield where, key, subscription
 
 
 def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -101,19 +112,42 @@ def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:
         entries = entries if isinstance(entries, list) else [entries]
         yield from ((f"{path}, entry {n}", entry) for n, entry in enumerate(entries, start=1))
         return
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield f"{path}:{number}", _decoded(line, f"{path}:{number}")
 
 
 def _decoded(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{where}: not JSON: {error}") from error
+    from kbn.filters.values import MAX_BAG_DEPTH
+
+    with _at(where):
+        try:
+            return json.loads(text, object_pairs_hook=_with_each_name_once)
+        except json.JSONDecodeError as error:
+            raise InvalidInputError(f"not JSON: {error}") from error
+        except RecursionError:
+            raise LimitError(
+                f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
+                limit="MAX_BAG_DEPTH",
+                maximum=MAX_BAG_DEPTH,
+            ) from None
+
+
+def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"an object has the name {twice!r} twice")
+    return found
 
 
 def _text(path: Path) -> str:
+    """What the file holds, lines ended by \\n alone.
+
+    Callers split at that and nothing else: a string may hold the other characters, U+2028 for one,
+    that `str.splitlines` takes for the end of a line.
+    """
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -121,14 +155,31 @@ def _text(path: Path) -> str:
 
 
 class _at:
-    """Says where an invalid entry stands: `with _at("wants.txt:7"): …`."""
+    """Says where an invalid entry stands: `with _at("wants.txt:7"): …`.
 
-    def __init__(self, where: str) -> None:
+    The error stays what it is and only its message changes. A syntax error has a column as well,
+    in the `line` of the file when that is given.
+    """
+
+    def __init__(self, where: str, line: str = "") -> None:
         self.where = where
+        self.line = line
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, InvalidInputError):
-            raise InvalidInputError(f"{self.where}: {error}") from error
+        if isinstance(error, FilterSyntaxError) and self.line:
+            error.args = (self._in_line(error),)
+        elif isinstance(error, InvalidInputError):
+            error.args = (f"{self.where}: {error}",)
+
+    def _in_line(self, error: FilterSyntaxError) -> str:
+        # The text is the end of the line, but for spaces: before it stands whose it is.
+        start = max(0, self.line.rfind(error.text))
+        shown = FilterSyntaxError(
+            error.reason, text=self.line, position=start + error.position, expected=error.expected
+        )
+        return re.sub(
+            r"^line 1, column (\d+)", lambda place: f"{self.where}:{place[1]}", str(shown)
+        )

@@ -19,6 +19,7 @@ from kbn.matching import kernels
 from kbn.matching.columns import AxisColumn, Column, HitColumn
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
+from kbn.matching.kernels.views import Points
 from kbn.matching.snapshot import keys_of
 from kbn.matching.tables import to_table
 
@@ -68,10 +69,9 @@ class EncodedTable:
 def find_batch(index: Index, table: pa.Table) -> Iterator[tuple[int, Array, Array]]:
     """Chunk by chunk: the first row, the groups found, and where each row's groups begin."""
     encoded = EncodedTable(index, table)
-    arguments = _kernel_arguments(index)
     for start in range(0, encoded.rows, CHUNK):
         stop = min(start + CHUNK, encoded.rows)
-        found, starts = _find_chunk(index, encoded, start, stop, arguments)
+        found, starts = _find_chunk(index, encoded, start, stop)
         if (found & 1).any():
             found, starts = _checked(index, encoded, start, found, starts)
         yield start, found >> 1, starts
@@ -105,32 +105,18 @@ def count_batch(matcher: Matcher, table: pa.Table) -> Array:
     return np.concatenate(counts) if counts else np.zeros(0, np.int64)
 
 
-def _kernel_arguments(index: Index) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    groups, trie, slabs = index.groups, index.trie, index.slabs
-    trie.cover_tokens(len(index.table))
-    tree = (trie.slots, trie.bits, trie.masks, trie.chains, trie.chain_next)
-    code = (groups.code, groups.code_as_float, groups.code_start, groups.alive)
-    return tree, code, slabs.arguments()
-
-
-def _find_chunk(
-    index: Index, encoded: EncodedTable, start: int, stop: int, arguments: tuple[Any, ...]
-) -> tuple[Array, Array]:
-    tree, code, slab = arguments
+def _find_chunk(index: Index, encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]:
+    view = index.view()
     hits, hit_start = _gather(encoded, start, stop)
-    axes = max(len(index.encoder.axes), index.slabs.axes)
-    values, rests, present = _axis_arrays(encoded, start, stop, axes)
-    stamps, clock = index.stamps(), index.clock
+    points = _points(index, encoded, start, stop)
     found, found_start = kernels.trie.walk_many(
-        hits, hit_start, index.trie.rank, *tree, *code, index.groups.dead_groups > 0, clock,
-        stamps, values, rests, present,
-    )  # fmt: skip
+        hits, hit_start, view.trie, view.codes, view.stamps, points
+    )
     if index.slabs.count == 0:
         return found, found_start
     more, owner = kernels.slab.scan_many(
-        hits, hit_start, index.slabs.with_tokens, index.groups.alive, index.groups.dead_groups > 0,
-        clock, stamps, values, rests, present, *slab,
-    )  # fmt: skip
+        hits, hit_start, index.slabs.with_tokens, view.slabs, view.codes, view.stamps, points
+    )
     return kernels.batch.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
 
 
@@ -156,19 +142,14 @@ def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]
     return hits, hit_start
 
 
-def _axis_arrays(
-    encoded: EncodedTable, start: int, stop: int, axes: int
-) -> tuple[Array, Array, Array]:
-    values = np.zeros((stop - start, axes), np.float64)
-    rests = np.zeros((stop - start, axes), np.int64)
-    present = np.zeros((stop - start, axes), bool)
+def _points(index: Index, encoded: EncodedTable, start: int, stop: int) -> Points:
+    points = index.axis_room(stop - start)
     for column in encoded.axes:
-        # Several columns may feed one axis only if they are the same attribute: never at one row.
         chosen = column.present[start:stop]
-        values[chosen, column.axis] = column.values[start:stop][chosen]
-        rests[chosen, column.axis] = column.rests[start:stop][chosen]
-        present[:, column.axis] |= chosen
-    return values, rests, present
+        points.values[chosen, column.axis] = column.values[start:stop][chosen]
+        points.rests[chosen, column.axis] = column.rests[start:stop][chosen]
+        points.present[:, column.axis] |= chosen
+    return points
 
 
 def _checked(

@@ -8,7 +8,7 @@ A filter becomes four sets, and two filters with the same four sets are one grou
 * **checks**, constraints left to Python when all the rest holds: bags under a composite operator
   need *distinct* partners for their elements, which no single hit can show.
 
-The words' layout is at the top of `kernels.py`. `Decoder` turns a code back into a filter that
+The words' layout is at the top of `kernels/code.py`. `Decoder` turns a code back into a filter that
 accepts the same notifications, so the index need not keep the filters it was given.
 """
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbn.matching.kernels import code as kernels
+from kbn.matching.kernels.views import Codes
 
 Array = NDArray[Any]
 
@@ -60,9 +61,11 @@ class Groups:
         self.entry_subscription = np.empty(16, np.int32)
         self.entry_start = np.zeros(17, np.int32)
 
-    @property
-    def code_as_float(self) -> Array:
-        return self.code.view(np.float64)
+    def view(self) -> Codes:
+        """What the kernels see."""
+        return Codes(
+            self.code, self.code.view(np.float64), self.code_start, self.alive, self.dead_groups > 0
+        )
 
     def words(self, group: int) -> Array:
         """The code of one group."""

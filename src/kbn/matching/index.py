@@ -13,6 +13,7 @@ index has doubled: an addition costs a constant amount on average, and a rebuild
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels.code import token_frequencies
 from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.slab import choose_slabs
+from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieArrays
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import MEMO_MAX, TokenTable
 from kbn.matching.trie import Trie
@@ -66,27 +68,22 @@ class Index:
         self.placed_count = 0
         self.built_count = 0
         self.checker = BagChecker(self.ontology)
-        self._arguments: tuple[Any, ...] | None = None
-        self._prepared_tokens = 0
         self._selectivities = np.zeros(0, np.float64)
         self.own_scratch()
 
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
-        self._arguments = None
+        self._view: IndexView | None = None
         self._group_checks: dict[int, tuple[int, ...]] = {}
-        self._stamps = np.zeros(64, np.int64)
-        self._clock = np.zeros(1, np.int64)
         self._axes: dict[str, tuple[int, int]] = {}
-        self._values = np.zeros((1, 0), np.float64)
-        self._rests = np.zeros((1, 0), np.int64)
-        self._present = np.zeros((1, 0), bool)
+        self._stamps = Stamps(np.zeros(1, np.int64), np.zeros(64, np.int64))
+        self._points = _room_for_points(1, 0)
 
     # --- changing ------------------------------------------------------------------------------
 
     def place(self, candidates: Array) -> None:
         """Make the groups among `candidates` that are not yet in trie or slabs findable."""
-        self._arguments = None
+        self._view = None
         self.placed = grown(self.placed, self.groups.group_count, 0)
         new = candidates[~self.placed[candidates]]
         if new.shape[0] == 0:
@@ -99,7 +96,7 @@ class Index:
 
     def place_one(self, group: int) -> None:
         """`place` for one group."""
-        self._arguments = None
+        self._view = None
         self.placed = grown(self.placed, self.groups.group_count, 0)
         if self.placed[group]:
             return
@@ -127,9 +124,7 @@ class Index:
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
         self.placed_count = 0
-        frequencies, _, _ = token_frequencies(
-            members, groups.code, groups.code_start, len(self.table)
-        )
+        frequencies, _, _ = token_frequencies(members, groups.view(), len(self.table))
         self.trie.set_ranks(frequencies)
         in_slabs = self._choose(members)
         if in_slabs.any():
@@ -140,7 +135,7 @@ class Index:
 
     def changed(self) -> None:
         """Tell the index that `groups` was changed under it."""
-        self._arguments = None
+        self._view = None
 
     def _choose(self, members: Array) -> Array:
         """Which of the groups belong in the slabs."""
@@ -148,7 +143,7 @@ class Index:
         if not (headers >> 48).any():
             return np.zeros(members.shape[0], bool)
         chosen: Array = choose_slabs(
-            members, self.groups.code, self.groups.code_start, self._selectivity(), TRIE_SHARE_MAX
+            members, self.groups.view(), self._selectivity(), TRIE_SHARE_MAX
         )
         return chosen
 
@@ -167,9 +162,7 @@ class Index:
         self.trie.cover_tokens(len(self.table))
         in_slabs = self._choose(members)
         for part in np.array_split(members[~in_slabs], 1 + members.shape[0] // 500_000):
-            _, tokens, longest = token_frequencies(
-                part, groups.code, groups.code_start, len(self.table)
-            )
+            _, tokens, longest = token_frequencies(part, groups.view(), len(self.table))
             self.trie.insert(part, groups, tokens, longest)
         ranged = members[in_slabs]
         if ranged.shape[0]:
@@ -178,53 +171,43 @@ class Index:
             self.slabs.insert(ranged, groups, bool(np.any(headers & ((1 << 34) - 1))))
         self.placed[members] = True
         self.placed_count += members.shape[0]
-        self._arguments = None
+        self._view = None
 
     # --- asking --------------------------------------------------------------------------------
 
     def find(self, attributes: Mapping[str, Any]) -> Array:
         """The groups that accept the notification, each once."""
-        if self._arguments is None or self._prepared_tokens != len(self.table):
-            self._prepare()
+        view = self.view()
         hits: list[int] = []
         indexes = self.table.attributes
         axes = self._axes
         if axes:
-            self._present.fill(False)
+            self._points.present.fill(False)
         for attribute, value in attributes.items():
             index = indexes.get(attribute)
             if index is not None:
                 hits += index.hits(value)
             if axes and attribute in axes:
                 self._set_axes(axes[attribute], value)
-        found = self.find_hit(hits)
+        found = self._find_hit(view, hits, covering=False)
         groups = found >> 1
         if (found & 1).any():
             return self._checked(found, groups, attributes)
         return groups
 
-    def find_hit(self, hits: list[int], covering: bool = False) -> Array:
-        """The kernel's answer for hit tokens and the axes as they are set."""
-        before, between, after = self._arguments or self._prepare()
-        found: Array = match_one(
-            np.array(hits, np.int64),
-            *before,
-            self.groups.dead_groups > 0,
-            *between,
-            covering,
-            *after,
-        )
-        return found
-
     def find_covering(self, hits: list[int], points: Mapping[int, tuple[float, int]]) -> Array:
         """The groups that could cover a filter whose witnesses hit `hits` and lie on `points`."""
-        if self._arguments is None or self._prepared_tokens != len(self.table):
-            self._prepare()
-        self._present.fill(False)
+        view = self.view()
+        self._points.present.fill(False)
         for axis, pair in points.items():
-            self._values[0, axis], self._rests[0, axis] = pair
-            self._present[0, axis] = True
-        return self.find_hit(hits, covering=True) >> 1
+            self._set_point(axis, pair)
+        return self._find_hit(view, hits, covering=True) >> 1
+
+    def view(self) -> IndexView:
+        """What the kernels see, gathered once per change and not once per call."""
+        if self._view is None or self._view.tokens != len(self.table):
+            self._view = self._prepared()
+        return self._view
 
     def satisfies(self, group: int, value_of: Callable[[str], Any], memo: dict[int, bool]) -> bool:
         """Whether the group's checks hold of the values; `memo` remembers checks already done."""
@@ -265,14 +248,17 @@ class Index:
             found[attribute] = (axis, times) if kind is Family.NUMBER else (numbers, axis)
         return found
 
-    def stamps(self) -> Array:
-        """Room to stamp hit tokens in."""
-        self._stamps = grown(self._stamps, len(self.table) + 1, 0)
-        return self._stamps
+    def axis_room(self, rows: int) -> Points:
+        """Room for the points of so many notifications, none of them set."""
+        return _room_for_points(rows, max(len(self.encoder.axes), self.slabs.axes))
 
-    @property
-    def clock(self) -> Array:
-        return self._clock
+    def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
+        """The kernel's answer for hit tokens and the points as they are set."""
+        found: Array = match_one(
+            np.array(hits, np.int64), view.trie, view.slabs, view.codes, view.stamps, self._points,
+            covering,
+        )  # fmt: skip
+        return found
 
     def _check(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
         value = value_of(constraint.attribute)
@@ -302,28 +288,39 @@ class Index:
             axis = axes[1]
             pair = as_pair(microseconds(value))
         if axis >= 0:
-            self._values[0, axis], self._rests[0, axis] = pair
-            self._present[0, axis] = True
+            self._set_point(axis, pair)
 
-    def _prepare(self) -> tuple[Any, ...]:
-        """The kernel's arguments, gathered once per change and not once per call."""
-        groups, trie, slabs = self.groups, self.trie, self.slabs
-        trie.cover_tokens(len(self.table))
+    def _set_point(self, axis: int, pair: tuple[float, int]) -> None:
+        points = self._points
+        points.values[0, axis], points.rests[0, axis] = pair
+        points.present[0, axis] = True
+
+    def _prepared(self) -> IndexView:
+        tokens = len(self.table)
+        self.trie.cover_tokens(tokens)
         self._axes = self.axes_of()
-        axes = max(len(self.encoder.axes), slabs.axes)
-        if self._values.shape[1] < axes:
-            self._values = np.zeros((1, axes), np.float64)
-            self._rests = np.zeros((1, axes), np.int64)
-            self._present = np.zeros((1, axes), bool)
-        before = (
-            trie.rank, trie.slots, trie.bits, trie.masks, trie.chains, trie.chain_next,
-            groups.code, groups.code_as_float, groups.code_start, groups.alive,
-        )  # fmt: skip
-        between = (self._clock, self.stamps(), self._values, self._rests, self._present)
-        after = slabs.arguments()
-        self._prepared_tokens = len(self.table)
-        self._arguments = (before, between, after)
-        return self._arguments
+        self._points = self.axis_room(1)
+        if self._stamps.hit_at.shape[0] < tokens:
+            self._stamps = Stamps(self._stamps.clock, grown(self._stamps.hit_at, tokens, 0))
+        return IndexView(
+            tokens, self.trie.view(), self.slabs.view(), self.groups.view(), self._stamps
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """The arrays the kernels work on, as they were when there were so many tokens."""
+
+    tokens: int
+    trie: TrieArrays
+    slabs: SlabArrays
+    codes: Codes
+    stamps: Stamps
+
+
+def _room_for_points(rows: int, axes: int) -> Points:
+    shape = (rows, axes)
+    return Points(np.zeros(shape, np.float64), np.zeros(shape, np.int64), np.zeros(shape, bool))
 
 
 def encode_filters(index: Index, filters: Iterable[Filter]) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from kbn.errors import InvalidInputError
+from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Filter, Notification, Subscription
 from kbn.matching.index import GONE, Index, encode_filters
 from kbn.matching.matches import Matches
@@ -79,8 +79,8 @@ class Matcher:
         """The number of subscriptions."""
         return self._live
 
-    def __contains__(self, key: object) -> bool:
-        return self.find_key(key) is not None
+    def __contains__(self, key: Hashable) -> bool:
+        return self.find_key(checked_key(key)) is not None
 
     @property
     def group_count(self) -> int:
@@ -102,7 +102,7 @@ class Matcher:
         self._before_change()
         filters = self.filters_of(subscription)
         ids = self._known_keys()
-        if _checked_key(key) in ids:
+        if checked_key(key) in ids:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         words, starts = encode_filters(self.index, filters)
         groups = sorted(set(self.index.groups.intern(words, starts).tolist()))
@@ -127,7 +127,7 @@ class Matcher:
 
         def filters() -> Iterable[Filter]:
             for subscription, key in _pairs(subscriptions):
-                if _checked_key(key) in ids or key in known:
+                if checked_key(key) in ids or key in known:
                     raise InvalidInputError(f"the key {key!r} is in use or given twice")
                 known.add(key)
                 keys.append(key)
@@ -145,7 +145,7 @@ class Matcher:
         """Remove the subscription added under `key`."""
         self._before_change()
         ids = self._known_keys()
-        number = ids.pop(_checked_key(key), None)
+        number = ids.pop(checked_key(key), None)
         if number is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         self._own_keys()
@@ -201,7 +201,10 @@ class Matcher:
         """Write a snapshot that `load` maps into memory, shared by the processes of a machine."""
         from kbn.matching.snapshot import save
 
-        save(self, Path(directory))
+        try:
+            save(self, Path(directory))
+        except OSError as error:
+            raise KbnError(f"the matcher cannot be saved to {directory}: {error}") from error
 
     @classmethod
     def load(cls, directory: str | Path, ontology: Ontology | None = None) -> Matcher:
@@ -362,7 +365,8 @@ def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
         yield pair[0], pair[1]
 
 
-def _checked_key(key: Hashable) -> Hashable:
+def checked_key(key: Hashable) -> Hashable:
+    """The key, or an error that says why it is none."""
     if key is None:
         raise InvalidInputError("None is no key: give each subscription one of its own")
     try:

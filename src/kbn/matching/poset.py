@@ -26,7 +26,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
 from kbn.filters.semantics import covers, resolve
 from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
-from kbn.matching.matcher import Matcher
+from kbn.matching.matcher import Matcher, checked_key
 from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
 
@@ -52,6 +52,8 @@ class _Entry:
 
 class Poset:
     """Subscriptions under keys, kept in covering order as they come and go.
+
+    For one thread at a time.
 
     >>> poset = Poset()
     >>> poset.add(Subscription.parse("price < 10"), "ann").send
@@ -84,6 +86,9 @@ class Poset:
         """The number of subscriptions."""
         return len(self._entries_of_key)
 
+    def __contains__(self, key: Hashable) -> bool:
+        return checked_key(key) in self._entries_of_key
+
     @property
     def roots(self) -> tuple[Filter, ...]:
         """The filters that no other stored filter covers, in the order they came to be so."""
@@ -96,9 +101,11 @@ class Poset:
 
     def add(self, subscription: Subscription | Filter | str, key: Hashable) -> Change:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
-        if key in self._entries_of_key:
+        if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         filters = [self._resolved(filter) for filter in self._matcher.filters_of(subscription)]
+        for filter in filters:
+            self._matcher.index.encoder.encode(filter.constraints)  # refuse before any is entered
         entries = tuple(dict.fromkeys(self._entry_for(filter) for filter in filters))
         for entry in entries:
             self._entries[entry].keys.add(key)
@@ -107,7 +114,7 @@ class Poset:
 
     def remove(self, key: Hashable) -> Change:
         """Forget a subscription; says what must be told upstream."""
-        entries = self._entries_of_key.pop(key, None)
+        entries = self._entries_of_key.pop(checked_key(key), None)
         if entries is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         for entry in entries:

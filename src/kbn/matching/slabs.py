@@ -1,4 +1,4 @@
-"""The slabs: filters by their ranges, as bit sets over a grid (the scan is in `kernels.py`).
+"""The slabs: filters by their ranges, as bit sets over a grid (the scan is in `kernels/slab.py`).
 
 Each axis has a grid of up to 62 points at the quantiles of the bounds asked for. Per slab of 2,048
 filters, axis and cell there is a row of bits: which filters cannot accept a value in that cell. The
@@ -7,12 +7,11 @@ number of points falls as axes grow in number, to keep a filter's share of the r
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels import slab as kernels
+from kbn.matching.kernels.views import SlabArrays
 
 _PLACE_FIELDS = ("members", "pivot_axis", "pivot_low", "pivot_high")
 _SLAB_FIELDS = ("hull_axis", "hull_low", "hull_high")
@@ -52,9 +51,7 @@ class Slabs:
         room = (max(4, axes + axes // 4) + 3) // 4 * 4
         points = max(4, min(POINTS_MAX, SHARE_BITS // room))
         sample = members[:: max(1, members.shape[0] // 50_000)]
-        axis_of, bounds = kernels.collect_bounds(
-            sample, groups.code, groups.code_as_float, groups.code_start
-        )
+        axis_of, bounds = kernels.collect_bounds(sample, groups.view())
         self.grid = np.zeros((room, points), np.float64)
         self.grid_size = np.zeros(room, np.int64)
         finite = np.isfinite(bounds)
@@ -86,24 +83,24 @@ class Slabs:
         """Put the groups `members` into the next free places."""
         words = int((groups.code_start[members + 1] - groups.code_start[members]).sum())
         self._reserve(self.count + members.shape[0], words)
-        code = (groups.code, groups.code_as_float, groups.code_start)
-        pivots = kernels.find_pivots(members, *code, self.grid, self.grid_size)
+        codes = groups.view()
+        pivots = kernels.find_pivots(members, codes, self.grid, self.grid_size)
         if members.shape[0] > 1:
             order = np.lexsort((pivots[1], pivots[0]))
             members = members[order]
             pivots = tuple(part[order] for part in pivots)
-        arrays = (getattr(self, name) for name in ARRAYS)
-        kernels.insert_slabs(members, pivots, self.count, *code, *arrays)
+        kernels.insert_slabs(members, pivots, self.count, codes, self.view())
         self.count += members.shape[0]
         self.with_tokens = self.with_tokens or with_tokens
 
     def memory(self) -> int:
         return sum(int(getattr(self, name).nbytes) for name in ARRAYS)
 
-    def arguments(self) -> tuple[Any, ...]:
-        """What the scanning kernels take, in their order."""
+    def view(self) -> SlabArrays:
+        """What the kernels see."""
         arrays = (getattr(self, name) for name in ARRAYS)
-        return (self.axes, self.slab_count, *arrays, self.copy.view(np.float64))
+        copy_as_float = self.copy.view(np.float64)
+        return SlabArrays._make((self.axes, self.slab_count, *arrays, copy_as_float))
 
     def _reserve(self, count: int, words: int) -> None:
         self.copy = grown(self.copy, int(self.copy_start[self.count]) + words)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Notification
 from kbn.filters.json_form import value_to_json
 from kbn.filters.values import Family, family
@@ -32,6 +33,8 @@ def to_table(notifications: Iterable[Notification | Mapping[str, Any]]) -> pa.Ta
     >>> to_table([{"a": 1}, {"a": 2, "b": ["x"]}]).schema.names
     ['a', 'b']
     """
+    if not isinstance(notifications, Iterable) or isinstance(notifications, (str, Mapping)):
+        raise InvalidInputError(f"give notifications to put in rows, not {notifications!r}"[:200])
     rows = [n if isinstance(n, Notification) else Notification(n) for n in notifications]
     names = dict.fromkeys(name for row in rows for name in row.attributes)
     columns = [_column(name, [row.attributes.get(name) for row in rows]) for name in names]

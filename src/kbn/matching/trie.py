@@ -1,4 +1,4 @@
-"""The trie: filters by their tokens, rarest token first (the walk is in `kernels.py`).
+"""The trie: filters by their tokens, rarest token first (the walk is in `kernels/trie.py`).
 
 Any fixed order of the tokens is right; rarest first keeps the walk narrow. The order is set by
 `rebuild` from how often each token is asked for, and tokens that come later queue up behind, until
@@ -12,6 +12,7 @@ import numpy as np
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels import trie as kernels
 from kbn.matching.kernels.code import EMPTY
+from kbn.matching.kernels.views import TrieArrays
 
 ARRAYS = ("slots", "masks", "chains", "chain_next", "rank")
 
@@ -49,9 +50,14 @@ class Trie:
         if self._path.shape[0] < longest:
             self._path = np.empty(2 * longest, np.int64)
         self.node_count = kernels.insert_groups(
-            members, groups.code, groups.code_start, self.rank, self.slots, self.bits, self.masks,
-            self.chains, self.chain_next, self.node_count, self._path,
-        )  # fmt: skip
+            members, groups.view(), self.view(), self.node_count, self._path
+        )
+
+    def view(self) -> TrieArrays:
+        """What the kernels see."""
+        return TrieArrays(
+            self.rank, self.slots, self.bits, self.masks, self.chains, self.chain_next
+        )
 
     def memory(self) -> int:
         return sum(int(getattr(self, name).nbytes) for name in ARRAYS)

@@ -5,7 +5,8 @@ No pickle, so a cache directory can hold nothing that runs. Its name is a hash o
 asked for: the content of the files, every option that changes the answer, and the versions of the
 code and the libraries that made it. What the files import is not known before they are parsed, so
 the head lists the imported files with their hashes, and how the directories that were searched
-looked; when any of that changed, the entry does not count and is written anew.
+looked; when any of that changed, the entry does not count and is written anew. So it is when IRIs
+are relative to a file's name and the file has another name now.
 
 A damaged entry is treated as absent. An entry is written beside its place and renamed into it, so
 a reader sees a whole one or none. A cache that cannot be written is no error: the load was done.
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kbn.ontology.documents import Document
     from kbn.ontology.loading import Corpus, Request
 
-FORMAT = 3
+FORMAT = 4
 """Raise it whenever the tables, or what they mean, change."""
 
 _MAGIC = b"kbn-ontology\n"
@@ -67,6 +68,8 @@ class _Head(msgspec.Struct, frozen=True):
     """Where the files asked for lay, when that decided which imports were found; else empty."""
     searched: tuple[tuple[str, str], ...]
     """(directory, how it looked) of each directory imports were looked for in."""
+    bases: tuple[str, ...]
+    """The base of each file asked for that has IRIs relative to it, "" for the others."""
     arrays: tuple[_Array, ...]
 
 
@@ -116,6 +119,7 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
     key = _key(request, asked)
     places, body = _laid_out(tables.arrays())
     facts = tables.facts
+    names = (*tables.classes, *tables.properties, *tables.individuals)
     head = _Head(
         format=FORMAT,
         key=key,
@@ -131,6 +135,7 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
         imported=tuple((_absolute(one.name), one.digest) for one in imported),
         lie_in=_directories(asked) if catalogue.looked_at else (),
         searched=tuple((_absolute(one), _look(Path(one))) for one in sorted(catalogue.looked_at)),
+        bases=tuple(one.base if one.is_base_of_any(names) else "" for one in asked),
         arrays=places,
     )
     with contextlib.suppress(OSError):
@@ -167,9 +172,12 @@ def _directories(asked: Iterable[Document]) -> tuple[str, ...]:
     return tuple(_absolute(document.directory) for document in asked)
 
 
-def _still_true(head: _Head, asked: Iterable[Document]) -> bool:
+def _still_true(head: _Head, asked: list[Document]) -> bool:
     """Whether the imports are what they were, and would be found where they were."""
     if head.lie_in and head.lie_in != _directories(asked):
+        return False
+    bases = [document.base for document in asked]
+    if any(was and was != base for was, base in zip(head.bases, bases, strict=True)):
         return False
     for name, digest in head.imported:
         if sha256(Path(name).read_bytes()).hexdigest() != digest:

@@ -27,11 +27,14 @@ import numpy as np
 from kbn.errors import InvalidInputError
 from kbn.ontology.hierarchy import Hierarchy, Ids
 from kbn.ontology.tables import Arrays, Facts, Tables
+from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
 
 Reasoning = Literal["none", "rdfs", "rl", "el", "dl"]
 Path = str | PathLike[str]
 Answer = TypeVar("Answer")
+
+KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individual": Individual}
 
 MEMO_MAX = 65_536
 """How many answers of one kind are remembered before the memory starts afresh."""
@@ -92,6 +95,8 @@ class Ontology:
         """
         from kbn.ontology.loading import Request, load
 
+        if not isinstance(paths, (str, PathLike, Iterable)):
+            raise InvalidInputError(f"paths are strings or Paths, not {paths!r}")
         listed = (paths,) if isinstance(paths, (str, PathLike)) else tuple(paths)
         request = Request(listed, reasoning, skos, catalogue, network, time_limit_s)
         return cls(load(request, use_cache=cache, progress=progress))
@@ -173,8 +178,18 @@ class Ontology:
             return self._prefixes[prefix] + name
         if name.startswith("//") or prefix in ("urn", "mailto", "tag", "file"):
             return curie
-        known = ", ".join(sorted(self._prefixes))
-        raise InvalidInputError(f"no prefix {prefix!r} is declared; declared are {known}")
+        known = ", ".join(f"{name}:" for name in sorted(self._prefixes))
+        raise InvalidInputError(f"no prefix {prefix}: is declared; declared are {known}")
+
+    def term(self, name: str) -> Term:
+        """The term an IRI or a CURIE names, of its kind; UnknownTermError when there is none.
+
+        A name used as several kinds gives a plain `Term`, which takes its kind from its place.
+        """
+        iri = name if self.kinds(name) else self.expand(name)
+        self.require(iri)
+        kinds = self.kinds(iri)
+        return KINDS[next(iter(kinds))](iri) if len(kinds) == 1 else Term(iri)
 
     def shorten(self, iri: str) -> str:
         """The shortest CURIE for `iri`, or `iri` itself when no prefix fits."""

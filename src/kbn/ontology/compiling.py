@@ -293,9 +293,8 @@ def _with_unsatisfiable(facts: Facts, dead: set[int], names: _Names) -> Facts:
     found = tuple(sorted(name for component in dead for name in names.classes(component)))
     if not found:
         return facts
-    note = f"{len(found)} unsatisfiable classes keep the place they were written in: " + ", ".join(
-        found[:SHOWN_MAX]
-    )
+    shown = ", ".join(found[:SHOWN_MAX])
+    note = f"unsatisfiable classes, kept where they were written ({len(found)}): {shown}"
     return Facts(
         facts.reasoning,
         facts.digest,

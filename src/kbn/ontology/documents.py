@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -39,8 +39,6 @@ ENDINGS = {
 }
 """Endings that settle the format; all others are told by content."""
 
-FORMATS = ("turtle", "ntriples", "rdfxml", "functional", "owlxml", "obo")
-
 
 @dataclass
 class Document:
@@ -62,6 +60,19 @@ class Document:
     def digest(self) -> str:
         """The sha256 of the content, hex."""
         return sha256(self.content).hexdigest()
+
+    @property
+    def base(self) -> str:
+        """What relative IRIs are relative to where the document does not say.
+
+        By the file's name, without its folder: the same on all machines.
+        """
+        return "file:///" + re.sub(r"[^A-Za-z0-9._-]", "_", Path(self.name).name)
+
+    def is_base_of_any(self, names: Iterable[str]) -> bool:
+        """Whether one of the names is relative to this document, and so depends on its name."""
+        base = self.base
+        return any(name.startswith(base) for name in names)
 
     def triples(self) -> Iterator[Triple]:
         """The document's triples; OntologyError with the line when it is malformed."""
@@ -107,15 +118,17 @@ class Document:
         if form == "rdfxml":
             content = as_utf8_xml(content, self.name)
             check_entities(content, self.name)
-        # A document without a base of its own gets one by its file name: the same on all machines.
-        base = "file:///" + re.sub(r"[^A-Za-z0-9._-]", "_", Path(self.name).name)
         try:
             quads = ox.parse(
-                content, format=formats[form], base_iri=base, rename_blank_nodes=True, lenient=True
+                content,
+                format=formats[form],
+                base_iri=self.base,
+                rename_blank_nodes=True,
+                lenient=True,
             )
             yield from from_quads(quads)
         except SyntaxError as error:
-            line = error.lineno or _failing_line(content, formats[form], base)
+            line = error.lineno or _failing_line(content, formats[form], self.base)
             reason = re.sub(r"^Parser error at line [^:]*: ", "", error.msg or str(error))
             raise OntologyError(
                 f"not well-formed {_SPOKEN[form]}: {reason}", path=self.name, line=line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from kbn.errors import MissingDependencyError, OntologyError
+from kbn.errors import OntologyError
 
 _CODES: dict[str, Literal["ofn", "owx"]] = {"functional": "ofn", "owlxml": "owx"}
 _SPOKEN = {"functional": "OWL functional syntax", "owlxml": "OWL/XML"}
@@ -17,10 +17,8 @@ _SPOKEN = {"functional": "OWL functional syntax", "owlxml": "OWL/XML"}
 
 def to_rdf_xml(content: bytes, form: str, name: str) -> bytes:
     """The document as RDF/XML; OntologyError with the line when it is malformed."""
-    try:
-        import pyhornedowl
-    except ImportError as error:
-        raise MissingDependencyError(f"reading {_SPOKEN[form]}", extra="el") from error
+    import pyhornedowl
+
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,17 +39,18 @@ def _explained(message: str, text: str, form: str) -> tuple[str, int | None]:
     if fault is not None:
         return fault
     place = re.search(r"(?:BytePosition|ByteSpan)\((\d+)", message)
-    line = None
+    line, found = None, ""
     if place:
-        before = text.encode()[: int(place.group(1))]
-        line = before.count(b"\n") + 1
+        content, offset = text.encode(), int(place.group(1))
+        line = content.count(b"\n", 0, offset) + 1
+        found = _found(content[offset:])
     expected = re.search(r"positives: \[([^\]]*)\]", message)
     if expected:
-        return f"expected {_in_words(expected.group(1))}{_shown(text, line)}", line
+        return f"expected {_in_words(expected.group(1))}{found}", line
     plain = re.search(r"\w+Error\(\"([^\"]*)\"", message)
     if plain:
         return plain.group(1), line
-    return f"the reader does not take it{_shown(text, line)}", line
+    return f"the reader does not take it{found}", line
 
 
 def _xml_fault(text: str) -> tuple[str, int] | None:
@@ -61,11 +60,18 @@ def _xml_fault(text: str) -> tuple[str, int] | None:
     try:
         expat.ParserCreate("utf-8").Parse(text.encode(), True)
     except expat.ExpatError as error:
-        return expat.ErrorString(error.code), error.lineno
+        reason = expat.ErrorString(error.code)
+        is_cut_off = reason == expat.errors.XML_ERROR_NO_ELEMENTS
+        return "the file ends too soon" if is_cut_off else reason, error.lineno
     return None
 
 
-_WORDS = {"OntologyDocument": "Prefix(…) or Ontology(…)", "EOI": "the end of the file"}
+_WORDS = {
+    "OntologyDocument": "Prefix(…) or Ontology(…)",
+    "OntologyAxiom": "an axiom",
+    "FullIRI": "an IRI",
+    "EOI": "the end of the file",
+}
 
 
 def _in_words(rules: str) -> str:
@@ -75,7 +81,7 @@ def _in_words(rules: str) -> str:
     return " or ".join(_WORDS.get(n, s) for n, s in zip(names, spoken, strict=True))
 
 
-def _shown(text: str, line: int | None) -> str:
-    lines = text.splitlines()
-    found = lines[line - 1].strip()[:100] if line is not None and line <= len(lines) else ""
-    return f" at {found!r}" if found else ""
+def _found(rest: bytes) -> str:
+    """What stands where something else was expected."""
+    left = rest.decode("utf-8", "replace").strip()
+    return f" at {left.splitlines()[0][:100]!r}" if left else ", and the file ends"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kbn.errors import InvalidInputError, OntologyError
 from kbn.ontology import vocabulary as v
+from kbn.ontology.axioms import Axioms
 from kbn.ontology.catalogue import Catalogue
 from kbn.ontology.compiling import compile_axioms
 from kbn.ontology.contradiction import Contradiction, inconsistent
@@ -49,6 +50,9 @@ class Request:
     def __post_init__(self) -> None:
         if not self.paths:
             raise InvalidInputError("no ontology file was given")
+        for path in self.paths:
+            if not isinstance(path, (str, PathLike)):
+                raise InvalidInputError(f"a path is a string or a Path, not {path!r}")
         if self.reasoning not in LEVELS:
             raise InvalidInputError(
                 f"reasoning is one of {', '.join(LEVELS)}, not {self.reasoning!r}"
@@ -79,9 +83,14 @@ class Corpus:
                 found.setdefault(prefix, namespace)
         return found
 
-    def digest(self, request: Request) -> str:
-        """A hash of the content and of every option that changes the answers."""
+    def digest(self, request: Request, axioms: Axioms) -> str:
+        """A hash of the content and of every option that changes the answers.
+
+        The name of a file is one only where the file has IRIs relative to it.
+        """
+        names = axioms.classes | axioms.properties | axioms.individuals
         parts = [document.digest for document in self.documents]
+        parts += [one.base for one in self.documents if one.is_base_of_any(names)]
         parts += [request.reasoning, str(request.skos), *sorted(self.notes)]
         return sha256("\n".join(parts).encode()).hexdigest()
 
@@ -119,7 +128,7 @@ def _build(
     reason(axioms, corpus, request)
     facts = Facts(
         reasoning=request.reasoning,
-        digest=corpus.digest(request),
+        digest=corpus.digest(request, axioms),
         sources=tuple(document.name for document in corpus.documents),
         prefixes=tuple(sorted(corpus.prefixes().items())),
         unsupported=(*corpus.notes, *axioms.notes),

@@ -30,11 +30,6 @@ Object = str | Literal
 Triple = tuple[str, str, Object]
 
 
-def is_blank(node: Object) -> bool:
-    """Whether `node` is a blank node."""
-    return isinstance(node, str) and node.startswith("_:")
-
-
 def from_quads(quads: Iterable[ox.Quad]) -> Iterator[Triple]:
     """The triples of parsed quads; RDF-star subjects and objects are left out."""
     import pyoxigraph as ox

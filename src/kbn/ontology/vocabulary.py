@@ -78,7 +78,6 @@ BROADER = SKOS + "broader"
 NARROWER = SKOS + "narrower"
 BROADER_TRANSITIVE = SKOS + "broaderTransitive"
 NARROWER_TRANSITIVE = SKOS + "narrowerTransitive"
-EXACT_MATCH = SKOS + "exactMatch"
 
 # Preferred names before alternative ones: the first label found is the one that is shown.
 LABEL_PROPERTIES = (

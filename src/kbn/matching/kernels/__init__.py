@@ -11,8 +11,10 @@ code in the process keeps its own.
 
 from __future__ import annotations
 
+import atexit
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 
 from numba import config
@@ -40,7 +42,11 @@ def _is_writable(folder: Path) -> bool:
 def _chosen() -> Path:
     """The lasting folder, or where none can be written one for this process alone."""
     lasting = _folder()
-    return lasting if _is_writable(lasting) else Path(mkdtemp(prefix="kbn-kernels-"))
+    if _is_writable(lasting):
+        return lasting
+    passing = mkdtemp(prefix="kbn-kernels-")
+    atexit.register(rmtree, passing, ignore_errors=True)
+    return Path(passing)
 
 
 def are_compiled() -> bool:

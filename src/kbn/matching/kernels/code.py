@@ -68,38 +68,36 @@ def _in_range(word, low, high, value, rest):
 
 
 @njit(cache=True)
-def verify(
-    code, code_as_float, start, with_tokens, stamps, stamp, values, rests, present, covering
-):
+def verify(words, as_float, start, with_tokens, stamps, points, event, covering):
     """What the code at `start` says of the notification: 0 no, MATCHED, or UNCHECKED.
 
-    With `covering`, negatives and checks are taken as held: the caller wants every filter that
-    could cover, and asks the oracle about each.
+    Its tokens are asked only `with_tokens`: a walk of the trie has seen to them. With `covering`,
+    negatives and checks are taken as held: the caller wants every filter that could cover, and
+    asks the oracle about each.
     """
-    header = code[start]
+    now = stamps.clock[0]
+    header = words[start]
     position = start + 1
     tokens = token_count(header)
     if with_tokens:
         for i in range(position, position + tokens):
-            if stamps[code[i]] != stamp:
+            if stamps.hit_at[words[i]] != now:
                 return 0
     position += tokens
     negatives = negative_count(header)
     if not covering:
         for i in range(position, position + negatives):
-            if stamps[code[i]] == stamp:
+            if stamps.hit_at[words[i]] == now:
                 return 0
-    position += negatives
     checks = check_count(header)
-    position += checks
+    position += negatives + checks
     for _ in range(range_count(header)):
-        word = code[position]
+        word = words[position]
         axis = word & 0xFFFFFF
-        if not present[axis]:
+        if not points.present[event, axis]:
             return 0
-        low = code_as_float[position + 1]
-        high = code_as_float[position + 2]
-        if not _in_range(word, low, high, values[axis], rests[axis]):
+        low, high = as_float[position + 1], as_float[position + 2]
+        if not _in_range(word, low, high, points.values[event, axis], points.rests[event, axis]):
             return 0
         position += 3
     return UNCHECKED if checks > 0 else MATCHED
@@ -198,17 +196,17 @@ def count_entries(groups, sizes, alive, single):
 
 
 @njit(cache=True)
-def token_frequencies(groups, code, code_start, tokens):
+def token_frequencies(groups, codes, tokens):
     """How many of the groups hold each token; the tokens in all; the most in one group."""
     frequencies = np.zeros(tokens, np.int64)
     total, longest = 0, 0
     for i in range(groups.shape[0]):
-        start = code_start[groups[i]]
-        count = token_count(code[start])
+        start = codes.start[groups[i]]
+        count = token_count(codes.words[start])
         total += count
         longest = max(longest, count)
         for k in range(start + 1, start + 1 + count):
-            frequencies[code[k]] += 1
+            frequencies[codes.words[k]] += 1
     return frequencies, total, longest
 
 
@@ -245,3 +243,12 @@ def expand(groups, starts, totals, first, next_entry, entry_subscription):
                 at += 1
                 entry = next_entry[entry]
     return owners, subscriptions
+
+
+@njit(cache=True)
+def emit(found, count, group, verdict):
+    """Append a finding: the group shifted left by one, the low bit set when checks remain."""
+    if count >= found.shape[0]:
+        found = grown(found)
+    found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+    return found

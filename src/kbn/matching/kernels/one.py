@@ -1,4 +1,4 @@
-"""The kernel for one notification: stamp, walk the trie, scan the slabs (compiled by Numba)."""
+"""The kernel for one notification: stamp, walk the trie, scan the slabs."""
 
 from __future__ import annotations
 
@@ -10,64 +10,23 @@ from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
 
 
 @njit(cache=True)
-def match_one(
-    hits,
-    rank,
-    slots,
-    bits,
-    masks,
-    chains,
-    chain_next,
-    code,
-    code_as_float,
-    code_start,
-    alive,
-    some_dead,
-    clock,
-    stamps,
-    values,
-    rests,
-    present,
-    covering,
-    axes,
-    slabs,
-    rows,
-    idle,
-    grid,
-    grid_size,
-    members,
-    pivot_axis,
-    pivot_low,
-    pivot_high,
-    hull_axis,
-    hull_low,
-    hull_high,
-    copy,
-    copy_start,
-    copy_as_float,
-):
-    """The groups satisfied by one notification, each shifted left by one, low bit: checks remain.
+def match_one(hits, trie, slabs, codes, stamps, points, covering):
+    """The groups satisfied by one notification, in the form `emit` gives them.
 
-    `values`, `rests` and `present` have one row. With `covering`, see `verify`.
+    `points` has one row. With `covering`, see `verify`.
     """
-    clock[0] += 1
-    stamp = clock[0]
-    end = stamp_hits(hits, 0, hits.shape[0], stamps, stamp)
-    sort_by_rank(hits, 0, end, rank)
+    end = stamp_hits(hits, 0, hits.shape[0], stamps)
+    sort_by_rank(hits, 0, end, trie.rank)
     found = np.empty(256, np.int64)
     stack = np.empty((64, 2), np.int64)
     found, count, stack = walk(
-        hits, 0, end, slots, bits, masks, chains, chain_next, code, code_as_float, code_start,
-        alive, some_dead, stamps, stamp, values[0], rests[0], present[0], covering, found, 0,
-        stack,
-    )  # fmt: skip
-    if slabs > 0:
-        cells = cells_of(values, present, axes, grid, grid_size)[0]
+        hits, 0, end, trie, codes, stamps, points, 0, covering, found, 0, stack
+    )
+    if slabs.slab_count > 0:
+        cells = cells_of(points, slabs)
         failed = np.empty(SLAB_WORDS, np.uint64)
-        for slab in range(slabs):
+        for slab in range(slabs.slab_count):
             found, count = scan_slab(
-                slab, rows, idle, cells, members, pivot_axis, pivot_low, pivot_high, hull_axis,
-                hull_low, hull_high, copy, copy_start, copy_as_float, alive, some_dead, stamps,
-                stamp, values[0], rests[0], present[0], covering, failed, found, count,
-            )  # fmt: skip
+                slab, slabs, cells, codes, stamps, points, 0, covering, failed, found, count
+            )
     return found[:count]

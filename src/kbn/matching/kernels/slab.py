@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import (
-    UNCHECKED,
+    emit,
     first_range,
     grown,
     range_count,
@@ -60,22 +60,21 @@ def cell_of(grid, axis, size, value):
 
 
 @njit(cache=True)
-def find_pivots(groups, code, code_as_float, code_start, grid, grid_size):
+def find_pivots(groups, codes, grid, grid_size):
     """The axis, low and high of each group's narrowest range.
 
-    Widths on different axes compare by the share of the grid they span, and within a cell by
-    length.
+    Widths on different axes compare by the share of the grid they span, in a cell by length.
     """
     axes = np.empty(groups.shape[0], np.int32)
     lows = np.empty(groups.shape[0], np.float64)
     highs = np.empty(groups.shape[0], np.float64)
     for i in range(groups.shape[0]):
-        start = code_start[groups[i]]
-        position = first_range(code, start)
+        start = codes.start[groups[i]]
+        position = first_range(codes.words, start)
         narrowest = np.inf
-        for _ in range(range_count(code[start])):
-            axis = code[position] & 0xFFFFFF
-            low, high = code_as_float[position + 1], code_as_float[position + 2]
+        for _ in range(range_count(codes.words[start])):
+            axis = codes.words[position] & 0xFFFFFF
+            low, high = codes.as_float[position + 1], codes.as_float[position + 2]
             size = grid_size[axis]
             cells = cell_of(grid, axis, size, high) - cell_of(grid, axis, size, low) + 1
             width = cells / (size + 1)
@@ -90,151 +89,124 @@ def find_pivots(groups, code, code_as_float, code_start, grid, grid_size):
 
 
 @njit(cache=True)
-def insert_slabs(
-    groups,
-    pivots,
-    first_place,
-    code,
-    code_as_float,
-    code_start,
-    rows,
-    idle,
-    grid,
-    grid_size,
-    members,
-    pivot_axis,
-    pivot_low,
-    pivot_high,
-    hull_axis,
-    hull_low,
-    hull_high,
-    copy,
-    copy_start,
-):
+def insert_slabs(groups, pivots, first_place, codes, slabs):
     """Put the groups, with their pivots, into the places from `first_place` on."""
     axes, lows, highs = pivots
     for i in range(groups.shape[0]):
         place = first_place + i
         slab = place // SLAB
         if place % SLAB == 0:
-            hull_axis[slab], hull_low[slab], hull_high[slab] = axes[i], lows[i], highs[i]
-        elif hull_axis[slab] != axes[i]:
-            hull_axis[slab] = -1
-        hull_low[slab] = min(hull_low[slab], lows[i])
-        hull_high[slab] = max(hull_high[slab], highs[i])
-        pivot_axis[place], pivot_low[place], pivot_high[place] = axes[i], lows[i], highs[i]
-        members[place] = groups[i]
-        word = (place % SLAB) >> 6
-        bit = _ONE << np.uint64(place & 63)
-        idle[slab, word] &= ~bit
-        start = code_start[groups[i]]
-        length = code_start[groups[i] + 1] - start
-        copy_start[place + 1] = copy_start[place] + length
-        for k in range(length):
-            copy[copy_start[place] + k] = code[start + k]
-        position = first_range(code, start)
-        for _ in range(range_count(code[start])):
-            axis = code[position] & 0xFFFFFF
-            size = grid_size[axis]
-            first = cell_of(grid, axis, size, code_as_float[position + 1])
-            last = cell_of(grid, axis, size, code_as_float[position + 2])
-            for cell in range(size + 2):
-                if cell < first or cell > last:
-                    rows[slab, axis, cell, word] |= bit
-            position += 3
+            slabs.hull_axis[slab] = axes[i]
+            slabs.hull_low[slab], slabs.hull_high[slab] = lows[i], highs[i]
+        elif slabs.hull_axis[slab] != axes[i]:
+            slabs.hull_axis[slab] = -1
+        slabs.hull_low[slab] = min(slabs.hull_low[slab], lows[i])
+        slabs.hull_high[slab] = max(slabs.hull_high[slab], highs[i])
+        slabs.pivot_axis[place] = axes[i]
+        slabs.pivot_low[place], slabs.pivot_high[place] = lows[i], highs[i]
+        slabs.members[place] = groups[i]
+        _copy_code(groups[i], place, codes, slabs)
+        _mark_failing(groups[i], place, codes, slabs)
 
 
 @njit(cache=True)
-def collect_bounds(groups, code, code_as_float, code_start):
+def _copy_code(group, place, codes, slabs):
+    start = codes.start[group]
+    length = codes.start[group + 1] - start
+    to = slabs.copy_start[place]
+    slabs.copy_start[place + 1] = to + length
+    for k in range(length):
+        slabs.copy[to + k] = codes.words[start + k]
+
+
+@njit(cache=True)
+def _mark_failing(group, place, codes, slabs):
+    """Set the filter's bit in the row of every cell that its range on that axis leaves out."""
+    slab = place // SLAB
+    word = (place % SLAB) >> 6
+    bit = _ONE << np.uint64(place & 63)
+    slabs.idle[slab, word] &= ~bit
+    start = codes.start[group]
+    position = first_range(codes.words, start)
+    for _ in range(range_count(codes.words[start])):
+        axis = codes.words[position] & 0xFFFFFF
+        size = slabs.grid_size[axis]
+        first = cell_of(slabs.grid, axis, size, codes.as_float[position + 1])
+        last = cell_of(slabs.grid, axis, size, codes.as_float[position + 2])
+        for cell in range(size + 2):
+            if cell < first or cell > last:
+                slabs.rows[slab, axis, cell, word] |= bit
+        position += 3
+
+
+@njit(cache=True)
+def collect_bounds(groups, codes):
     """Both bounds of every range of the groups, and the axis of each."""
     total = 0
     for i in range(groups.shape[0]):
-        total += 2 * range_count(code[code_start[groups[i]]])
+        total += 2 * range_count(codes.words[codes.start[groups[i]]])
     axis_of = np.empty(total, np.int64)
     bounds = np.empty(total, np.float64)
     at = 0
     for i in range(groups.shape[0]):
-        start = code_start[groups[i]]
-        position = first_range(code, start)
-        for _ in range(range_count(code[start])):
-            axis_of[at] = axis_of[at + 1] = code[position] & 0xFFFFFF
-            bounds[at] = code_as_float[position + 1]
-            bounds[at + 1] = code_as_float[position + 2]
+        start = codes.start[groups[i]]
+        position = first_range(codes.words, start)
+        for _ in range(range_count(codes.words[start])):
+            axis_of[at] = axis_of[at + 1] = codes.words[position] & 0xFFFFFF
+            bounds[at] = codes.as_float[position + 1]
+            bounds[at + 1] = codes.as_float[position + 2]
             at += 2
             position += 3
     return axis_of, bounds
 
 
 @njit(cache=True)
-def choose_slabs(groups, code, code_start, selectivity, share_max):
+def choose_slabs(groups, codes, selectivity, share_max):
     """Which groups belong in the slabs: those with ranges whose tokens select too little."""
     chosen = np.zeros(groups.shape[0], np.bool_)
     for i in range(groups.shape[0]):
-        start = code_start[groups[i]]
-        header = code[start]
+        start = codes.start[groups[i]]
+        header = codes.words[start]
         if range_count(header) == 0:
             continue
         share = 1.0
         for k in range(start + 1, start + 1 + token_count(header)):
-            share *= selectivity[code[k]]
+            share *= selectivity[codes.words[k]]
         chosen[i] = share > share_max
     return chosen
 
 
 @njit(cache=True)
-def cells_of(values, present, axes, grid, grid_size):
-    """Per notification and axis, its cell; rounded up to whole quartets of axes."""
-    cells = np.zeros((values.shape[0], (axes + 3) // 4 * 4), np.int64)
-    for event in range(values.shape[0]):
-        for axis in range(axes):
-            if present[event, axis]:
-                cells[event, axis] = cell_of(grid, axis, grid_size[axis], values[event, axis])
+def cells_of(points, slabs):
+    """Per notification and axis, its cell; axes rounded up to whole quartets."""
+    events = points.values.shape[0]
+    cells = np.zeros((events, (slabs.axes + 3) // 4 * 4), np.int64)
+    for event in range(events):
+        for axis in range(slabs.axes):
+            if points.present[event, axis]:
+                size = slabs.grid_size[axis]
+                cells[event, axis] = cell_of(slabs.grid, axis, size, points.values[event, axis])
     return cells
 
 
 @njit(cache=True)
-def scan_slab(
-    slab,
-    rows,
-    idle,
-    cells,
-    members,
-    pivot_axis,
-    pivot_low,
-    pivot_high,
-    hull_axis,
-    hull_low,
-    hull_high,
-    copy,
-    copy_start,
-    copy_as_float,
-    alive,
-    some_dead,
-    stamps,
-    stamp,
-    values,
-    rests,
-    present,
-    covering,
-    failed,
-    found,
-    count,
-):
-    """Emit the groups of one slab that the notification satisfies (in the form `walk` emits)."""
-    shared = hull_axis[slab]
+def scan_slab(slab, slabs, cells, codes, stamps, points, event, covering, failed, found, count):
+    """Emit the groups of one slab that the notification satisfies."""
+    values = points.values[event]
+    shared = slabs.hull_axis[slab]
     if shared >= 0:
-        if not present[shared]:
+        if not points.present[event, shared]:
             return found, count
-        if values[shared] < hull_low[slab] or values[shared] > hull_high[slab]:
+        if values[shared] < slabs.hull_low[slab] or values[shared] > slabs.hull_high[slab]:
             return found, count
     for w in range(SLAB_WORDS):
-        failed[w] = idle[slab, w]
-    for axis in range(0, cells.shape[0], 4):
+        failed[w] = slabs.idle[slab, w]
+    for axis in range(0, cells.shape[1], 4):
         # Four rows at a time: `failed` is read and written once for them all.
-        row0 = rows[slab, axis, cells[axis]]
-        row1 = rows[slab, axis + 1, cells[axis + 1]]
-        row2 = rows[slab, axis + 2, cells[axis + 2]]
-        row3 = rows[slab, axis + 3, cells[axis + 3]]
+        row0 = slabs.rows[slab, axis, cells[event, axis]]
+        row1 = slabs.rows[slab, axis + 1, cells[event, axis + 1]]
+        row2 = slabs.rows[slab, axis + 2, cells[event, axis + 2]]
+        row3 = slabs.rows[slab, axis + 3, cells[event, axis + 3]]
         for w in range(SLAB_WORDS):
             failed[w] |= row0[w] | row1[w] | row2[w] | row3[w]
     for w in range(SLAB_WORDS):
@@ -243,76 +215,45 @@ def scan_slab(
             lowest = left & (~left + _ONE)
             left ^= lowest
             place = slab * SLAB + w * 64 + _lowest_bit(lowest)
-            pivot = values[pivot_axis[place]]
-            if pivot < pivot_low[place] or pivot > pivot_high[place]:
+            value = values[slabs.pivot_axis[place]]
+            if value < slabs.pivot_low[place] or value > slabs.pivot_high[place]:
                 continue
-            group = members[place]
-            if some_dead and alive[group] == 0:
+            group = slabs.members[place]
+            if codes.some_dead and codes.alive[group] == 0:
                 continue
             verdict = verify(
-                copy, copy_as_float, copy_start[place], True, stamps, stamp, values, rests,
-                present, covering,
+                slabs.copy, slabs.copy_as_float, slabs.copy_start[place], True, stamps, points,
+                event, covering,
             )  # fmt: skip
             if verdict > 0:
-                if count >= found.shape[0]:
-                    found = grown(found)
-                found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+                found = emit(found, count, group, verdict)
                 count += 1
     return found, count
 
 
 @njit(cache=True)
-def scan_many(
-    hits,
-    hit_start,
-    restamp,
-    alive,
-    some_dead,
-    clock,
-    stamps,
-    values,
-    rests,
-    present,
-    axes,
-    slabs,
-    rows,
-    idle,
-    grid,
-    grid_size,
-    members,
-    pivot_axis,
-    pivot_low,
-    pivot_high,
-    hull_axis,
-    hull_low,
-    hull_high,
-    copy,
-    copy_start,
-    copy_as_float,
-):
+def scan_many(hits, hit_start, restamp, slabs, codes, stamps, points):
     """The slabs' answer for a batch, slab by slab while its rows are in the cache.
 
-    Returns the found groups and the notification of each.
+    Returns the found groups and the notification of each. Stamps are set anew for each only if
+    some filter in the slabs names tokens.
     """
-    events = values.shape[0]
-    cells = cells_of(values, present, axes, grid, grid_size)
+    events = points.values.shape[0]
+    cells = cells_of(points, slabs)
     found = np.empty(max(1024, 64 * events), np.int64)
     owner = np.empty(found.shape[0], np.int32)
     failed = np.empty(SLAB_WORDS, np.uint64)
     count = 0
-    for slab in range(slabs):
+    for slab in range(slabs.slab_count):
         for event in range(events):
-            if restamp:  # the filters of slabs name tokens too
-                clock[0] += 1
+            if restamp:
+                stamps.clock[0] += 1
                 for i in range(hit_start[event], hit_start[event + 1]):
-                    stamps[hits[i]] = clock[0]
+                    stamps.hit_at[hits[i]] = stamps.clock[0]
             before = count
             found, count = scan_slab(
-                slab, rows, idle, cells[event], members, pivot_axis, pivot_low, pivot_high,
-                hull_axis, hull_low, hull_high, copy, copy_start, copy_as_float, alive, some_dead,
-                stamps, clock[0], values[event], rests[event], present[event], False, failed,
-                found, count,
-            )  # fmt: skip
+                slab, slabs, cells, codes, stamps, points, event, False, failed, found, count
+            )
             while owner.shape[0] < count:
                 owner = grown(owner)
             owner[before:count] = event

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.kernels.code import EMPTY, UNCHECKED, grown, token_count, verify
+from kbn.matching.kernels.code import EMPTY, MATCHED, emit, token_count, verify
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
@@ -51,35 +51,36 @@ def rehash_trie(old, new, bits):
 
 
 @njit(cache=True)
-def insert_group(group, tokens, count, residual, slots, bits, masks, chains, chain_next, nodes):
+def insert_group(group, tokens, count, residual, trie, nodes):
     """Hang `group` under the path of tokens[:count]; returns the number of nodes.
 
     A group with a residual joins the node's chain, one without is the node's own. The path's
     tokens are in rank order, and the caller has made room for `count` more nodes.
     """
+    slots = trie.slots
     mask = slots.shape[0] - 1
     node = 0
     parent_slot = np.int64(-1)
     for i in range(count):
         token = tokens[i]
-        masks[node] |= _child_bit(token)
+        trie.masks[node] |= _child_bit(token)
         if parent_slot >= 0:
             slots[parent_slot, 1] |= 1
         key = (np.int64(node) << 32) | np.int64(token)
-        slot = _slot_of(key, bits)
+        slot = _slot_of(key, trie.bits)
         while slots[slot, 0] != EMPTY and slots[slot, 0] != key:
             slot = (slot + 1) & mask
         if slots[slot, 0] == EMPTY:
             slots[slot, 0] = key
             slots[slot, 1] = np.int64(nodes) << 33
-            masks[nodes] = np.uint64(0)
-            chains[nodes] = EMPTY
+            trie.masks[nodes] = np.uint64(0)
+            trie.chains[nodes] = EMPTY
             nodes += 1
         node = slots[slot, 1] >> 33
         parent_slot = slot
     if residual or parent_slot < 0:
-        chain_next[group] = chains[node]
-        chains[node] = group
+        trie.chain_next[group] = trie.chains[node]
+        trie.chains[node] = group
         if parent_slot >= 0:
             slots[parent_slot, 1] |= 1
     else:
@@ -108,55 +109,27 @@ def sort_by_rank(tokens, start, end, rank):
 
 
 @njit(cache=True)
-def insert_groups(
-    members, code, code_start, rank, slots, bits, masks, chains, chain_next, nodes, path
-):
+def insert_groups(members, codes, trie, nodes, path):
     """Insert many groups; `path` is room for the longest token list. Returns the node count."""
     for m in range(members.shape[0]):
         group = members[m]
-        start = code_start[group]
-        header = code[start]
+        start = codes.start[group]
+        header = codes.words[start]
         count = token_count(header)
         for i in range(count):
-            path[i] = code[start + 1 + i]
-        sort_by_rank(path, 0, count, rank)
-        residual = header != count
-        nodes = insert_group(
-            group, path, count, residual, slots, bits, masks, chains, chain_next, nodes
-        )
+            path[i] = codes.words[start + 1 + i]
+        sort_by_rank(path, 0, count, trie.rank)
+        nodes = insert_group(group, path, count, header != count, trie, nodes)
     return nodes
 
 
 @njit(cache=True)
-def walk(
-    tokens,
-    start,
-    end,
-    slots,
-    bits,
-    masks,
-    chains,
-    chain_next,
-    code,
-    code_as_float,
-    code_start,
-    alive,
-    some_dead,
-    stamps,
-    stamp,
-    values,
-    rests,
-    present,
-    covering,
-    found,
-    count,
-    stack,
-):
+def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found, count, stack):
     """Emit the groups of the trie satisfied by the hit tokens[start:end], sorted by rank.
 
-    `found` receives the group shifted left by one, the low bit set when checks remain. `stack` has
-    room for (end - start + 2) levels and more: the walk is depth first, siblings wait on it.
+    The walk is depth first, and siblings wait on `stack`, which is grown where it must.
     """
+    slots = trie.slots
     mask = slots.shape[0] - 1
     stack[0, 0] = 0
     stack[0, 1] = start
@@ -165,36 +138,32 @@ def walk(
         top -= 1
         node = stack[top, 0]
         first = stack[top, 1]
-        group = chains[node]
+        group = trie.chains[node]
         while group != EMPTY:
-            if alive[group] > 0:
+            if codes.alive[group] > 0:
                 verdict = verify(
-                    code, code_as_float, code_start[group], False, stamps, stamp,
-                    values, rests, present, covering,
+                    codes.words, codes.as_float, codes.start[group], False, stamps, points, event,
+                    covering,
                 )  # fmt: skip
                 if verdict > 0:
-                    if count >= found.shape[0]:
-                        found = grown(found)
-                    found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+                    found = emit(found, count, group, verdict)
                     count += 1
-            group = chain_next[group]
-        children = masks[node]
+            group = trie.chain_next[group]
+        children = trie.masks[node]
         for j in range(first, end):
             token = tokens[j]
             if children & _child_bit(token) == 0:
                 continue
             key = (np.int64(node) << 32) | np.int64(token)
-            slot = _slot_of(key, bits)
+            slot = _slot_of(key, trie.bits)
             while slots[slot, 0] != key and slots[slot, 0] != EMPTY:
                 slot = (slot + 1) & mask
             if slots[slot, 0] == EMPTY:
                 continue
             payload = slots[slot, 1]
             group = ((payload >> 1) & 0xFFFFFFFF) - 1
-            if group >= 0 and (not some_dead or alive[group] > 0):
-                if count >= found.shape[0]:
-                    found = grown(found)
-                found[count] = np.int64(group) << 1
+            if group >= 0 and (not codes.some_dead or codes.alive[group] > 0):
+                found = emit(found, count, group, MATCHED)
                 count += 1
             if payload & 1:
                 if top >= stack.shape[0]:
@@ -208,39 +177,22 @@ def walk(
 
 
 @njit(cache=True)
-def stamp_hits(hits, start, end, stamps, stamp):
-    """Stamp the hit tokens and close up duplicates in place; returns the new end."""
+def stamp_hits(hits, start, end, stamps):
+    """Move the clock on, stamp the hit tokens, close up duplicates in place; the new end."""
+    stamps.clock[0] += 1
+    now = stamps.clock[0]
     kept = start
     for i in range(start, end):
         token = hits[i]
-        if stamps[token] != stamp:
-            stamps[token] = stamp
+        if stamps.hit_at[token] != now:
+            stamps.hit_at[token] = now
             hits[kept] = token
             kept += 1
     return kept
 
 
 @njit(cache=True)
-def walk_many(
-    hits,
-    hit_start,
-    rank,
-    slots,
-    bits,
-    masks,
-    chains,
-    chain_next,
-    code,
-    code_as_float,
-    code_start,
-    alive,
-    some_dead,
-    clock,
-    stamps,
-    values,
-    rests,
-    present,
-):
+def walk_many(hits, hit_start, trie, codes, stamps, points):
     """The trie's answer for a batch: found groups and, per notification, where its own begin."""
     events = hit_start.shape[0] - 1
     found = np.empty(max(1024, 64 * events), np.int64)
@@ -249,15 +201,11 @@ def walk_many(
     count = 0
     for event in range(events):
         found_start[event] = count
-        clock[0] += 1
-        stamp = clock[0]
         start = hit_start[event]
-        end = stamp_hits(hits, start, hit_start[event + 1], stamps, stamp)
-        sort_by_rank(hits, start, end, rank)
+        end = stamp_hits(hits, start, hit_start[event + 1], stamps)
+        sort_by_rank(hits, start, end, trie.rank)
         found, count, stack = walk(
-            hits, start, end, slots, bits, masks, chains, chain_next, code, code_as_float,
-            code_start, alive, some_dead, stamps, stamp, values[event], rests[event],
-            present[event], False, found, count, stack,
-        )  # fmt: skip
+            hits, start, end, trie, codes, stamps, points, event, False, found, count, stack
+        )
     found_start[events] = count
     return found[:count], found_start
