@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE_INCHES = (7.0, 4.2)
+LEGEND_INSIDE_MAX = 6
 
 # Okabe and Ito's colours: told apart by readers who do not see all colours, and in print.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+STYLES = ("-", "--", ":")  # for the second and third round of colours
 
 Series = Mapping[str, Sequence[tuple[float, float]]]  # a name and its points (x, y)
 
@@ -43,9 +45,17 @@ def figure(path: Path, *, title: str, x: str, y: str) -> Iterator[Axes]:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         yield axes
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
+        _add_legend(axes)
         drawn.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _add_legend(axes: Axes) -> None:
+    """A short legend lies where there is room, a long one beside the plot; one name needs none."""
+    names = axes.get_legend_handles_labels()[1]
+    if len(names) > LEGEND_INSIDE_MAX:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif len(names) > 1:
+        axes.legend(frameon=False)
 
 
 def lines(
@@ -68,9 +78,12 @@ def lines(
                 label=name,
                 color=COLOURS[index % len(COLOURS)],
                 marker=MARKERS[index % len(MARKERS)],
+                linestyle=STYLES[index // len(COLOURS) % len(STYLES)],
             )
         if log_x:
             axes.set_xscale("log")
+        elif all(float(at).is_integer() for points in series.values() for at, _ in points):
+            axes.locator_params(axis="x", integer=True)
         if log_y:
             axes.set_yscale("log")
     return path
@@ -98,11 +111,12 @@ def bars(
                 label=name,
                 color=COLOURS[index % len(COLOURS)],
             )
-        slanted = sum(len(category) for category in categories) > 60
+        crowded = len(categories) > 12
+        slanted = not crowded and sum(len(category) for category in categories) > 60
         axes.set_xticks(
             range(len(categories)),
             categories,
-            rotation=30 if slanted else 0,
+            rotation=90 if crowded else 30 if slanted else 0,
             ha="right" if slanted else "center",
         )
         if log_y:
