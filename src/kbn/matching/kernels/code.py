@@ -245,7 +245,8 @@ def expand(groups, starts, totals, first, next_entry, entry_subscription):
     return owners, subscriptions
 
 
-@njit(cache=True)
+# Inlined: returning an array from a call would count its references up and down, each time.
+@njit(cache=True, inline="always")
 def emit(found, count, group, verdict):
     """Append a finding: the group shifted left by one, the low bit set when checks remain."""
     if count >= found.shape[0]:
