@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -254,10 +255,7 @@ class Index:
 
     def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
         """The kernel's answer for hit tokens and the points as they are set."""
-        found: Array = match_one(
-            np.array(hits, np.int64), view.trie, view.slabs, view.codes, view.stamps, self._points,
-            covering,
-        )  # fmt: skip
+        found: Array = match_one(np.array(hits, np.int64), covering, *self._points, *view.arrays)
         return found
 
     def _check(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
@@ -307,7 +305,7 @@ class Index:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexView:
     """The arrays the kernels work on, as they were when there were so many tokens."""
 
@@ -316,6 +314,11 @@ class IndexView:
     slabs: SlabArrays
     codes: Codes
     stamps: Stamps
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """Everything in one row, as `match_one` takes it after the points."""
+        return (*self.stamps, *self.codes, *self.trie, *self.slabs)
 
 
 def _room_for_points(rows: int, axes: int) -> Points:

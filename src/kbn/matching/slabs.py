@@ -48,7 +48,7 @@ class Slabs:
     def set_grid(self, members: Array, groups: Groups, axes: int) -> None:
         """Lay the grid of each axis by the quantiles of the members' bounds; while empty."""
         assert self.count == 0
-        room = (max(4, axes + axes // 4) + 3) // 4 * 4
+        room = (max(4, axes) + 3) // 4 * 4
         points = max(4, min(POINTS_MAX, SHARE_BITS // room))
         sample = members[:: max(1, members.shape[0] // 50_000)]
         axis_of, bounds = kernels.collect_bounds(sample, groups.view())
