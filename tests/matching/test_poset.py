@@ -236,6 +236,14 @@ def test_a_composite_covers_a_plain_bag(operator: str, wide: Bag, narrow: Bag) -
         assert poset.roots == (wider,)
 
 
+def test_a_first_range_on_an_attribute_is_asked_about_before_it_is_stored() -> None:
+    poset = Poset()
+    poset.add(Filter([Constraint("x", "=", "a")]), "a")
+    change = poset.add(Filter([Constraint("y", "<", 3), Constraint("x", "=", "a")]), "b")
+    assert not change
+    assert len(poset.roots) == 1
+
+
 def test_errors_leave_the_poset_as_it_was() -> None:
     ontology = load(":A a owl:Class .")
     poset = Poset(ontology)

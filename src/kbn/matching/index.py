@@ -206,7 +206,9 @@ class Index:
 
     def view(self) -> IndexView:
         """What the kernels see, gathered once per change and not once per call."""
-        if self._view is None or self._view.tokens != len(self.table):
+        # Encoding grows the tables even when the filter is then not added: make room for those too.
+        grew = len(self.encoder.axes) > self._points.values.shape[1]
+        if self._view is None or grew or self._view.tokens != len(self.table):
             self._view = self._prepared()
         return self._view
 
