@@ -237,11 +237,20 @@ def test_a_composite_covers_a_plain_bag(operator: str, wide: Bag, narrow: Bag) -
 
 
 def test_a_first_range_on_an_attribute_is_asked_about_before_it_is_stored() -> None:
+    plain = Constraint("x", "=", "a")
     poset = Poset()
-    poset.add(Filter([Constraint("x", "=", "a")]), "a")
-    change = poset.add(Filter([Constraint("y", "<", 3), Constraint("x", "=", "a")]), "b")
-    assert not change
-    assert len(poset.roots) == 1
+    poset.add(Filter([plain]), "a")
+    poset.add(Filter([plain, Constraint("x", "any")]), "the same")  # asks, and adds no entry
+    assert not poset.add(Filter([plain, Constraint("y", "<", 3)]), "b")
+    assert poset.roots == (Filter([plain]),)
+
+
+def test_a_filter_that_says_one_thing_twice_can_be_removed() -> None:
+    poset = Poset()
+    twice = Filter([Constraint("x", "#>", Bag("p")), Constraint("x", "#>", Bag("p", "q"))])
+    poset.add(twice, "twice")
+    assert poset.remove("twice").withdraw == (twice,)
+    assert poset.roots == ()
 
 
 def test_errors_leave_the_poset_as_it_was() -> None:

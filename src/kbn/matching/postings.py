@@ -47,7 +47,7 @@ class RootPostings:
         self._intervals: dict[tuple[str, Family], _Intervals] = {}
 
     def add(self, entry: int, filter: Filter) -> None:
-        for atom in _premises(filter):
+        for atom in dict.fromkeys(_premises(filter)):
             posted = self._posted.get(atom)
             if posted is None:
                 posted = self._posted[atom] = set()
@@ -58,7 +58,7 @@ class RootPostings:
             self._intervals.setdefault(axis, _Intervals()).add(entry, *interval)
 
     def discard(self, entry: int, filter: Filter) -> None:
-        for atom in _premises(filter):
+        for atom in dict.fromkeys(_premises(filter)):
             posted = self._posted[atom]
             posted.discard(entry)
             if not posted:
