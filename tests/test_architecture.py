@@ -27,6 +27,7 @@ ROWS = [
     "matching clustering",
     "filters",
     "ontology",
+    "pages",
     "errors",
 ]
 HEIGHT = {room: -depth for depth, row in enumerate(ROWS) for room in row.split()}
@@ -40,7 +41,8 @@ SHELLS = {"cli", "lab", "console", "transport", "simulation", "spark", "data"}
 
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
-    *("pyarrow", "pyhornedowl", "pyoxigraph", "rapidfuzz", "rdflib", "reasonable", "scipy"),
+    *("pandas", "pyarrow", "pyhornedowl", "pyoxigraph", "pyspark", "rapidfuzz", "rdflib"),
+    *("reasonable", "scipy", "yaml"),
 }
 
 MODULES = sorted(SOURCE.glob("*/**/*.py"))

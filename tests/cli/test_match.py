@@ -9,7 +9,7 @@ import pytest
 
 from kbn import InvalidInputError, LimitError
 from kbn.cli import main
-from kbn.lab.files import read_notifications, read_subscriptions
+from kbn.filters.files import read_notifications, read_subscriptions
 
 ONTOLOGY = """
 @prefix ex: <http://example.org/zoo#> .

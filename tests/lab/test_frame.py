@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from kbn.errors import InvalidInputError
-from kbn.lab import plots
 from kbn.lab.experiment import (
     Experiment,
     Parameters,
@@ -23,7 +22,9 @@ from kbn.lab.experiment import (
     names,
     silent,
 )
-from kbn.lab.report import load_all, save, shown, write_report
+from kbn.lab.report import load_all, save, write_report
+from kbn.pages import plots
+from kbn.pages.html import shown
 
 MODULE = """
 from pathlib import Path

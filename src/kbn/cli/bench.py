@@ -173,7 +173,7 @@ COLUMNS = (
 
 
 def _print(report: Report) -> None:
-    from kbn.lab.report import shown
+    from kbn.pages.html import shown
 
     rows = []
     for engine in report.engines:
@@ -200,7 +200,7 @@ def _print(report: Report) -> None:
 
 def _facts(report: Report) -> dict[str, object]:
     """What stands below the table, a line each."""
-    from kbn.lab.report import shown
+    from kbn.pages.html import shown
 
     facts: dict[str, object] = {}
     for engine in report.engines:
@@ -227,7 +227,7 @@ def _facts(report: Report) -> dict[str, object]:
 
 
 def _index_facts(details: dict[str, Any]) -> dict[str, object]:
-    from kbn.lab.report import shown
+    from kbn.pages.html import shown
 
     facts: dict[str, object] = {
         "one match call": (

@@ -70,8 +70,8 @@ def demo(as_json: AsJson = False) -> None:
 
 def deliveries(ontology: Ontology) -> list[Delivery]:
     """Publish every episode in turn; who gets it, and why."""
-    from kbn.cli.why import reasons
     from kbn.filters import Subscription
+    from kbn.filters.why import reasons
     from kbn.matching import Matcher
 
     wanted = {

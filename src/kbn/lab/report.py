@@ -11,7 +11,6 @@ Running an experiment again replaces its folder, so the page never mixes two run
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 from collections.abc import Sequence
@@ -22,16 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Experiment, Result, Table
+from kbn.pages.html import MEDIA_TYPES, html_table, image, whole_page
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
-MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
-
-# A page is for reading; the whole of a longer table is in its parquet file.
-MAX_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +140,7 @@ def page(results: Sequence[Saved]) -> str:
         for saved in results
     )
     sections = "\n".join(_section(saved) for saved in results)
-    return _PAGE.replace("{links}", links).replace("{sections}", sections)
+    return whole_page("kbn lab", f"<p>{links}</p>\n{sections}")
 
 
 def _section(saved: Saved) -> str:
@@ -154,7 +150,7 @@ def _section(saved: Saved) -> str:
         f"<h2>{escape(result.experiment)}</h2>",
         f"<p><b>{escape(result.question)}</b> <span>({escape(result.source)})</span></p>",
         f"<p class=run>{escape(_how_it_ran(result))}</p>",
-        *(_image(plot) for plot in saved.plots),
+        *(image(plot) for plot in saved.plots),
         *(_table_block(table) for table in result.tables),
         "</section>",
     ]
@@ -168,79 +164,10 @@ def _how_it_ran(result: Result) -> str:
     return f"{told}; {result.seconds:.1f} s; {machine}"
 
 
-def _image(path: Path) -> str:
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
-    kind = MEDIA_TYPES[path.suffix]
-    return f'<img alt="plot: {escape(path.stem)}" src="data:{kind};base64,{data}">'
-
-
 def _table_block(table: Table) -> str:
-    parts = ["<div class=tables>", _html_table(table.data, table.title or table.name)]
+    parts = ["<div class=tables>", html_table(table.data, table.title or table.name)]
     if table.theirs is not None:
-        parts.append(_html_table(table.theirs, "the source's figures"))
+        parts.append(html_table(table.theirs, "the source's figures"))
     parts.append("</div>")
     parts += [f"<p class=note>{escape(note)}</p>" for note in table.notes]
     return "\n".join(parts)
-
-
-def _html_table(data: pa.Table, caption: str) -> str:
-    shown = data.slice(0, MAX_ROWS)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in shown.column_names)
-    rows = "\n".join(
-        "<tr>" + "".join(_cell(row[name]) for name in shown.column_names) + "</tr>"
-        for row in shown.to_pylist()
-    )
-    if data.num_rows > MAX_ROWS:
-        caption += f" (the first {MAX_ROWS} of {data.num_rows} rows)"
-    return (
-        f"<table><caption>{escape(caption)}</caption>\n"
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
-    )
-
-
-def _cell(value: object) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"<td{' class=n' if number else ''}>{escape(shown(value))}</td>"
-
-
-def shown(value: object) -> str:
-    """A value as a table cell shows it: four significant digits, thousands apart.
-
-    >>> shown(1234567), shown(3.14159), shown(12345.678), shown(None), shown("a")
-    ('1,234,567', '3.142', '12,346', '', 'a')
-    """
-    if value is None:
-        return ""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>kbn lab</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-section { margin-top: 3rem; }
-.run, .note { opacity: .75; font-size: .9em; }
-.tables { display: flex; flex-wrap: wrap; gap: 2rem; overflow-x: auto; }
-table { border-collapse: collapse; margin: 1rem 0; }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
-th, td { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left; }
-.n { text-align: right; font-variant-numeric: tabular-nums; }
-img { max-width: 100%; background: #fff; display: block; margin: 1rem 0; }
-</style>
-</head>
-<body>
-<h1>kbn lab</h1>
-<p>{links}</p>
-{sections}
-</body>
-</html>
-"""

@@ -58,7 +58,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
-    from kbn.lab import plots
+    from kbn.pages import plots
 
     small, growing = (table.data.to_pylist() for table in tables)
     both = [row for row in small if row["|B|"] == row["|C|"]] or small

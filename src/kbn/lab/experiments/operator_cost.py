@@ -133,7 +133,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
-    from kbn.lab import plots
+    from kbn.pages import plots
 
     rows = tables[0].data.to_pylist()
     largest = max(row["subscriptions"] for row in rows)

@@ -59,7 +59,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
-    from kbn.lab import plots
+    from kbn.pages import plots
 
     rows = [row for row in tables[0].data.to_pylist() if row["ms"] is not None]
     series: dict[str, dict[str, float]] = {"here": {}, "source": {}}

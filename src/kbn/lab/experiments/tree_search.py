@@ -105,7 +105,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
-    from kbn.lab import plots
+    from kbn.pages import plots
 
     series: dict[str, list[tuple[float, float]]] = {}
     for row in tables[0].data.to_pylist():

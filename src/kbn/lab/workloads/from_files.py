@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbn.errors import InvalidInputError
-from kbn.lab.files import read_notifications, read_subscriptions
+from kbn.filters.files import read_notifications, read_subscriptions
 from kbn.lab.workloads.contract import CHUNK, Pair
 from kbn.ontology import Ontology
 

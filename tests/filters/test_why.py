@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kbn import Bag, Notification, Ontology, Subscription
-from kbn.cli.why import WORDS, reasons
 from kbn.filters import Operator
 from kbn.filters.operators import BAG_OPERATORS
+from kbn.filters.why import WORDS, reasons
 
 EMPTY = Ontology.empty()
 
