@@ -191,3 +191,35 @@ def test_a_term_is_found_by_iri_or_prefixed_name_and_has_its_kind(load: Load) ->
 def test_what_is_no_path_is_refused(paths: object) -> None:
     with pytest.raises(InvalidInputError):
         Ontology.load(paths)  # type: ignore[arg-type]
+
+
+PROPERTIES = """
+:A a owl:Class . :B a owl:Class . :C a owl:Class . :Same owl:equivalentClass :A .
+:own rdfs:domain :A ; a owl:ObjectProperty . :narrower rdfs:subPropertyOf :own .
+:narrowed rdfs:subPropertyOf :own ; rdfs:domain :B .
+:either a owl:ObjectProperty ; rdfs:domain [ a owl:Class ; owl:unionOf (:A :B) ] .
+:both a owl:ObjectProperty ; rdfs:domain [ a owl:Class ; owl:intersectionOf (:B :C) ] .
+:data a owl:DatatypeProperty ; rdfs:domain :C ; rdfs:range xsd:string .
+:to a owl:ObjectProperty ; rdfs:range :B . :from owl:inverseOf :to .
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "entailed"),
+    [
+        ("own", "A", "A"),
+        ("narrower", "", "A"),
+        ("narrowed", "B", "B"),
+        ("either", "AB", "AB"),
+        ("both", "BC", "BC"),
+        ("data", "C", "C"),
+        ("to", "", ""),
+        ("from", "", "B"),
+        ("unknown", "", ""),
+    ],
+)
+def test_the_domain_of_a_property_names_classes(
+    load: Load, name: str, written: str, entailed: str
+) -> None:
+    assert load(PROPERTIES, "none").domains(T + name) == {T + one for one in written}
+    assert load(PROPERTIES, "rdfs").domains(T + name) == {T + one for one in entailed}

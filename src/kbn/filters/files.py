@@ -66,11 +66,45 @@ def read_notifications(path: Path) -> Iterator[Notification]:
         yield notification
 
 
+def subscription_texts(path: Path, ontology: Ontology) -> Iterator[tuple[str, str, str]]:
+    """Each subscription of a file as (where, key, text), not understood yet.
+
+    The text means the same without the file: one that needs a prefix the file declares is given in
+    its JSON form. For bulk readers, which keep a bad entry apart rather than stop at it.
+    """
+    if path.suffix in JSON_SUFFIXES:
+        for where, key, form in _keyed_json(path):
+            yield where, key, json.dumps(form)
+        return
+    for where, _, key, text, declared in _keyed_lines(path, {}):
+        yield where, key, _without_prefixes(text, declared, ontology) if declared else text
+
+
+def _without_prefixes(text: str, declared: Mapping[str, str], ontology: Ontology) -> str:
+    from kbn.filters import Subscription
+
+    try:
+        read = Subscription.parse(text, {**ontology.prefixes, **declared}, ontology)
+    except InvalidInputError:
+        return text
+    return json.dumps(read.to_json())
+
+
 def _subscriptions_from_text(
     path: Path, prefixes: Mapping[str, str], ontology: Ontology | None
 ) -> Iterator[tuple[str, str, Subscription]]:
     from kbn.filters import Subscription
 
+    for where, line, key, text, known in _keyed_lines(path, prefixes):
+        with _at(where, line):
+            subscription = Subscription.parse(text, known, ontology)
+        yield where, key, subscription
+
+
+def _keyed_lines(
+    path: Path, prefixes: Mapping[str, str]
+) -> Iterator[tuple[str, str, str, str, dict[str, str]]]:
+    """Where each subscription stands, its line, key and text, and the prefixes that hold there."""
     known = dict(prefixes)
     count = 0
     for number, line in enumerate(_text(path).split("\n"), start=1):
@@ -83,10 +117,7 @@ def _subscriptions_from_text(
         count += 1
         keyed = _KEYED.match(content)
         key, text = (keyed[1], keyed[2]) if keyed else (str(count), content)
-        where = f"{path}:{number}"
-        with _at(where, line):
-            subscription = Subscription.parse(text, known, ontology)
-        yield where, key, subscription
+        yield f"{path}:{number}", line, key, text, known
 
 
 def _subscriptions_from_json(
@@ -95,13 +126,18 @@ def _subscriptions_from_json(
     from kbn.filters import Subscription
     from kbn.filters.semantics import resolve
 
-    for count, (where, data) in enumerate(_json_entries(path), start=1):
-        key, form = str(count), data
-        if isinstance(data, dict) and "subscription" in data:
-            key, form = str(data.get("key", count)), data["subscription"]
+    for where, key, form in _keyed_json(path):
         with _at(where):
             subscription = resolve(Subscription.from_json(form), ontology)
         yield where, key, subscription
+
+
+def _keyed_json(path: Path) -> Iterator[tuple[str, str, Any]]:
+    for count, (where, data) in enumerate(_json_entries(path), start=1):
+        if isinstance(data, dict) and "subscription" in data:
+            yield where, str(data.get("key", count)), data["subscription"]
+        else:
+            yield where, str(count), data
 
 
 def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:

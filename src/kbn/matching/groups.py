@@ -40,6 +40,17 @@ def grown(array: Array, size: int, fill: int | None = None) -> Array:
     return bigger
 
 
+def each_once(groups: Array, sizes: Array) -> tuple[Array, Array]:
+    """Drop a group that a subscription would enter twice (two texts of one filter).
+
+    The i-th subscription is in the next sizes[i] of `groups`.
+    """
+    owners = np.repeat(np.arange(sizes.shape[0], dtype=np.int64), sizes)
+    pairs = np.unique(owners << 32 | groups.astype(np.int64))
+    counted = np.bincount(pairs >> 32, minlength=sizes.shape[0])
+    return (pairs & 0xFFFFFFFF).astype(np.int32), counted.astype(np.int32)
+
+
 class Groups:
     """The store of distinct codes, their entries and their subscriptions."""
 

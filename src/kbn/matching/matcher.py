@@ -12,6 +12,7 @@ import numpy as np
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Filter, Notification, Subscription
+from kbn.matching.groups import each_once
 from kbn.matching.index import GONE, Index, encode_filters
 from kbn.matching.matches import Matches
 from kbn.ontology import Ontology
@@ -313,7 +314,7 @@ class Matcher:
         self._own_keys()
         interned = self.index.groups.intern(words, starts)
         if sizes.max() > 1:
-            interned, sizes = _distinct_per_subscription(interned, sizes)
+            interned, sizes = each_once(interned, sizes)
         first = self.index.groups.add_entries(interned, sizes)
         self.index.place(interned)
         self.keys.extend(keys)
@@ -374,12 +375,3 @@ def checked_key(key: Hashable) -> Hashable:
     except TypeError:
         raise InvalidInputError(f"a key must be hashable, and {key!r} is not") from None
     return key
-
-
-def _distinct_per_subscription(groups: Any, sizes: Any) -> tuple[Any, Any]:
-    """Drop a group that a subscription would enter twice (two texts of one filter)."""
-    owners = np.repeat(np.arange(sizes.shape[0], dtype=np.int64), sizes)
-    pairs = np.unique(owners << 32 | groups.astype(np.int64))
-    return (pairs & 0xFFFFFFFF).astype(np.int32), np.bincount(
-        pairs >> 32, minlength=sizes.shape[0]
-    ).astype(np.int32)

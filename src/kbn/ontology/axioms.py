@@ -36,6 +36,10 @@ class Axioms:
     chains: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     domains: set[Pair] = field(default_factory=set)
     ranges: set[Pair] = field(default_factory=set)
+    named_domains: set[Pair] = field(default_factory=set)
+    """(property, class) for each class a domain names, those of unions too: what a property is
+    about, and no rule to reason with."""
+    named_ranges: set[Pair] = field(default_factory=set)
     same: set[Pair] = field(default_factory=set)
     different: set[tuple[str, ...]] = field(default_factory=set)
     """Groups whose members are pairwise different."""
@@ -47,7 +51,8 @@ class Axioms:
     disjoint: set[tuple[str, ...]] = field(default_factory=set)
     """Groups whose members are pairwise disjoint."""
     unsatisfiable: set[str] = field(default_factory=set)
-    labels: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """IRI -> (how well it names it, a text), best first; the qualities are in `vocabulary.py`."""
     beyond: Counter[str] = field(default_factory=Counter)
     """How often each construct appears that reaches past named terms."""
     expressions: Expressions = field(default_factory=Expressions)

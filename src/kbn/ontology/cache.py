@@ -1,12 +1,11 @@
 """Compiled ontologies on disk, found again by content.
 
-An entry is one file: a magic line, a JSON head, and arrays that are memory-mapped when it is read.
-No pickle, so a cache directory can hold nothing that runs. Its name is a hash of what the caller
-asked for: the content of the files, every option that changes the answer, and the versions of the
-code and the libraries that made it. What the files import is not known before they are parsed, so
-the head lists the imported files with their hashes, and how the directories that were searched
-looked; when any of that changed, the entry does not count and is written anew. So it is when IRIs
-are relative to a file's name and the file has another name now.
+An entry is one file of arrays (`array_file.py`), memory-mapped when it is read. Its name is a hash
+of what the caller asked for: the content of the files, every option that changes the answer, and
+the versions of the code and the libraries that made it. What the files import is not known before
+they are parsed, so the head lists the imported files with their hashes, and how the directories
+that were searched looked; when any of that changed, the entry does not count and is written anew.
+So it is when IRIs are relative to a file's name and the file has another name now.
 
 A damaged entry is treated as absent. An entry is written beside its place and renamed into it, so
 a reader sees a whole one or none. A cache that cannot be written is no error: the load was done.
@@ -17,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -25,36 +23,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
+from kbn.ontology import array_file
 from kbn.ontology.catalogue import CATALOGUE_FILE, candidates
-from kbn.ontology.tables import Arrays, Facts, Tables
+from kbn.ontology.tables import Facts, Tables
 
 if TYPE_CHECKING:
     from kbn.ontology.catalogue import Catalogue
     from kbn.ontology.documents import Document
     from kbn.ontology.loading import Corpus, Request
 
-FORMAT = 4
+FORMAT = 6
 """Raise it whenever the tables, or what they mean, change."""
 
-_MAGIC = b"kbn-ontology\n"
-_ALIGN = 64
 _LIBRARIES = ("kbn", "pyoxigraph", "py-horned-owl", "owlready2")
-
-
-class _Array(msgspec.Struct, frozen=True):
-    name: str
-    dtype: str
-    size: int
-    offset: int
 
 
 class _Head(msgspec.Struct, frozen=True):
     format: int
     key: str
-    body_digest: str
-    body_size: int
     reasoning: str
     digest: str
     sources: tuple[str, ...]
@@ -70,7 +57,6 @@ class _Head(msgspec.Struct, frozen=True):
     """(directory, how it looked) of each directory imports were looked for in."""
     bases: tuple[str, ...]
     """The base of each file asked for that has IRIs relative to it, "" for the others."""
-    arrays: tuple[_Array, ...]
 
 
 def directory() -> Path:
@@ -92,7 +78,8 @@ def find(request: Request, asked: list[Document]) -> Tables | None:
     key = _key(request, asked)
     path = directory() / f"{key}.kbno"
     try:
-        head, arrays = _read(path)
+        about, arrays = array_file.read(path)
+        head = msgspec.json.decode(about, type=_Head)
         if head.key != key or head.format != FORMAT or not _still_true(head, asked):
             return None
         sources = (*(document.name for document in asked), *head.sources[len(asked) :])
@@ -117,14 +104,11 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
     if any(document.directory is None for document in imported):
         return  # Fetched from the network: what is there tomorrow is not known today.
     key = _key(request, asked)
-    places, body = _laid_out(tables.arrays())
     facts = tables.facts
     names = (*tables.classes, *tables.properties, *tables.individuals)
     head = _Head(
         format=FORMAT,
         key=key,
-        body_digest=sha256(body).hexdigest(),
-        body_size=len(body),
         reasoning=facts.reasoning,
         digest=facts.digest,
         sources=facts.sources,
@@ -136,10 +120,9 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
         lie_in=_directories(asked) if catalogue.looked_at else (),
         searched=tuple((_absolute(one), _look(Path(one))) for one in sorted(catalogue.looked_at)),
         bases=tuple(one.base if one.is_base_of_any(names) else "" for one in asked),
-        arrays=places,
     )
     with contextlib.suppress(OSError):
-        _write(directory() / f"{key}.kbno", msgspec.json.encode(head), body)
+        array_file.write(directory() / f"{key}.kbno", head, tables.arrays())
 
 
 def _key(request: Request, asked: Iterable[Document]) -> str:
@@ -198,56 +181,3 @@ def _look(path: Path) -> str:
 
 def _absolute(path: object) -> str:
     return str(Path(str(path)).absolute())
-
-
-# The file.
-
-
-def _laid_out(arrays: Arrays) -> tuple[tuple[_Array, ...], bytes]:
-    places: list[_Array] = []
-    parts: list[bytes] = []
-    offset = 0
-    for name, array in sorted(arrays.items()):
-        content = np.ascontiguousarray(array).tobytes()
-        places.append(_Array(name, array.dtype.str, array.size, offset))
-        padding = -len(content) % _ALIGN
-        parts += [content, b"\0" * padding]
-        offset += len(content) + padding
-    return tuple(places), b"".join(parts)
-
-
-def _write(path: Path, head: bytes, body: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    start = _MAGIC + len(head).to_bytes(8, "little") + head
-    start += b"\0" * (-len(start) % _ALIGN)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem[:16], suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(start)
-            stream.write(body)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _read(path: Path) -> tuple[_Head, Arrays]:
-    """The head and the arrays of an entry; an error of some kind when it is damaged."""
-    mapped = np.memmap(path, dtype=np.uint8, mode="r")
-    if mapped[: len(_MAGIC)].tobytes() != _MAGIC:
-        raise ValueError("not a cache entry")
-    start = len(_MAGIC) + 8
-    size = int.from_bytes(mapped[len(_MAGIC) : start].tobytes(), "little")
-    if size > len(mapped):
-        raise ValueError("a damaged cache entry")
-    head = msgspec.json.decode(mapped[start : start + size].tobytes(), type=_Head)
-    body = mapped[start + size + (-(start + size) % _ALIGN) :]
-    if len(body) != head.body_size or sha256(body.data).hexdigest() != head.body_digest:
-        raise ValueError("a damaged cache entry")
-    arrays: Arrays = {}
-    for place in head.arrays:
-        dtype = np.dtype(place.dtype)
-        stop = place.offset + place.size * dtype.itemsize
-        arrays[place.name] = np.asarray(body[place.offset : stop]).view(dtype)
-    return head, arrays

@@ -17,6 +17,7 @@ match every subscription.
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from types import MappingProxyType
@@ -108,6 +109,19 @@ class Ontology:
         from kbn.ontology.compiling import compile_axioms
 
         return cls(compile_axioms(Axioms(), Facts(reasoning="none", digest="")))
+
+    def save(self, path: Path) -> None:
+        """Write the compiled ontology to a file that `open` maps into memory."""
+        from kbn.ontology.saved import save
+
+        save(self._tables, pathlib.Path(path))
+
+    @classmethod
+    def open(cls, path: Path) -> Ontology:
+        """A compiled ontology that was saved: nothing is parsed or reasoned over again."""
+        from kbn.ontology.saved import open_saved
+
+        return cls(open_saved(pathlib.Path(path)))
 
     # What it holds.
 
@@ -208,6 +222,14 @@ class Ontology:
     def labels(self, iri: str) -> tuple[str, ...]:
         """Labels and synonyms of `iri`, the preferred one first."""
         return self._tables.labels.get(iri)
+
+    def names(self, iri: str) -> tuple[tuple[int, str], ...]:
+        """Every text that names `iri` in some annotation and how well, best first.
+
+        The qualities are `PREFERRED` and its like in `vocabulary.py`. To find a term by one of its
+        names, build a `NameIndex`.
+        """
+        return self._tables.labels.names(iri)
 
     def kinds(self, iri: str) -> frozenset[str]:
         """What `iri` is used as: of class, property, individual; empty when unknown."""
@@ -345,6 +367,20 @@ class Ontology:
         """`iri` and the properties entailed equivalent to it."""
         alike = self._tables.property_tree.alike
         return self._walk(iri, self._property_ids, alike, self.properties)
+
+    def domains(self, iri: str) -> frozenset[str]:
+        """The classes that the domain of property `iri` names; empty when it has none.
+
+        A domain that is a union names its members, so this tells what a property is about and
+        not that whatever has it is in each of them. Without a domain of its own, a property has
+        those of the properties above it, and the range of an inverse is one.
+        """
+        number = self._property_ids.get(iri)
+        if number is None:
+            return frozenset()
+        tables = self._tables
+        found = tables.domains[tables.property_tree.component_of[number]]
+        return frozenset(self.classes[i] for i in found)
 
     # Individuals.
 

@@ -84,8 +84,9 @@ def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
         relation_starts=starts,
         relation_properties=of_property,
         relation_objects=of_object,
+        domains=_domains(axioms, property_tree, property_ids, class_ids, as_written),
         disjoint_groups=groups,
-        labels=Labels.of(axioms.labels),
+        labels=Labels.of(axioms.names),
     )
 
 
@@ -203,6 +204,36 @@ def _add_domains_and_ranges(
             held[subject] |= domains[name]
         if name in ranges:
             held[node] |= ranges[name]
+
+
+def _domains(
+    axioms: Axioms,
+    tree: Hierarchy,
+    property_ids: dict[str, int],
+    class_ids: dict[str, int],
+    as_written: bool,
+) -> Rows:
+    """Property component -> the classes named in its domain, or else in those above it."""
+    named: dict[int, set[int]] = defaultdict(set)
+    for name, kind in axioms.named_domains | (set() if as_written else _turned_ranges(axioms)):
+        named[int(tree.component_of[property_ids[name]])].add(class_ids[kind])
+    rows: list[set[int]] = []
+    for component in range(len(tree.members)):
+        found = named.get(component, set())
+        if not found and not as_written:
+            # Wider components have smaller numbers, so their rows are there.
+            found = set().union(*(rows[wider] for wider in tree.parents[component]))
+        rows.append(found)
+    return Rows.of(np.array(sorted(row), dtype=np.int32) for row in rows)
+
+
+def _turned_ranges(axioms: Axioms) -> set[tuple[str, str]]:
+    """The domains that follow from the range of an inverse."""
+    turned: dict[str, set[str]] = defaultdict(set)
+    for one, other in axioms.inverses | {(name, name) for name in axioms.symmetric}:
+        turned[one].add(other)
+        turned[other].add(one)
+    return {(one, kind) for name, kind in axioms.named_ranges for one in turned[name]}
 
 
 def _closed_types(held: dict[int, set[int]], tree: Hierarchy, count: int) -> Rows:

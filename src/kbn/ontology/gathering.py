@@ -88,6 +88,9 @@ _ANNOTATION_NAMESPACES = (
     "http://creativecommons.org/ns#",
 )
 
+_NAMES = {iri: (rank, quality) for rank, (iri, quality) in enumerate(v.NAME_PROPERTIES)}
+_Name = tuple[int, bool, str, int]
+
 
 def gather(triples: Iterable[Triple], *, skos: bool | None) -> Axioms:
     """The axioms of `triples`; `skos` says whether SKOS concepts are classes (None: detect)."""
@@ -115,7 +118,9 @@ class _Gathering:
         self.headers: set[str] = set()
         self.concepts: set[str] = set()
         self.broader: list[Pair] = []
-        self.label_ranks: dict[str, list[tuple[int, str]]] = {}
+        self.names: dict[str, list[_Name]] = {}
+        self.xl_names: list[tuple[str, str, str]] = []
+        self.xl_forms: dict[str, list[Literal]] = {}
         self.handlers = {
             v.TYPE: self._type,
             v.SUB_CLASS_OF: self._subclass,
@@ -133,14 +138,14 @@ class _Gathering:
             v.NARROWER: self._narrower,
             v.NARROWER_TRANSITIVE: self._narrower,
         }
-        self.label_rank = {iri: rank for rank, iri in enumerate(v.LABEL_PROPERTIES)}
 
     def take(self, subject: str, predicate: str, node: Object) -> None:
         """Place one triple, or keep it for `finish`."""
         if isinstance(node, Literal):
-            rank = self.label_rank.get(predicate)
-            if rank is not None:
-                self._label(subject, rank, node)
+            if predicate in _NAMES:
+                self._name(subject, predicate, node)
+            elif predicate == v.LITERAL_FORM:
+                self.xl_forms.setdefault(subject, []).append(node)
             elif predicate in _BEYOND:
                 self.axioms.beyond[_BEYOND[predicate]] += 1
                 # A cardinality's number is kept as text; other literals say nothing of terms.
@@ -155,16 +160,19 @@ class _Gathering:
             self.nodes.setdefault(subject, {}).setdefault(predicate, []).append(node)
             if predicate in _BEYOND:
                 self.axioms.beyond[_BEYOND[predicate]] += 1
+        elif predicate in v.XL_PROPERTIES:
+            self.xl_names.append((subject, v.XL_PROPERTIES[predicate], node))
         elif not v.is_built_in(predicate):
             self.later.append((subject, predicate, node))
 
     # Declarations and axioms between named terms.
 
-    def _label(self, subject: str, rank: int, literal: Literal) -> None:
-        if not subject.startswith("_:"):
+    def _name(self, subject: str, predicate: str, literal: Literal) -> None:
+        if not subject.startswith("_:") and literal.value.strip():
+            rank, quality = _NAMES[predicate]
             # Texts in English or in no language come first, so that label() is predictable.
             foreign = literal.language != "" and not literal.language.startswith("en")
-            self.label_ranks.setdefault(subject, []).append((2 * rank + foreign, literal.value))
+            self.names.setdefault(subject, []).append((rank, foreign, literal.value, quality))
 
     def _type(self, subject: str, node: str) -> None:
         axioms = self.axioms
@@ -186,6 +194,8 @@ class _Gathering:
             axioms.beyond["disjoint properties"] += 1
         elif node == v.CONCEPT:
             self.concepts.add(subject)
+        elif node == v.XL_LABEL:
+            pass  # A name of a term, and no term itself.
         elif node == v.THING:
             axioms.individuals.add(subject)
         elif node == v.NOTHING:
@@ -272,9 +282,18 @@ class _Gathering:
         self._count_types()
         self._read_facts()
         self._drop_what_is_no_term()
-        for iri, ranked in self.label_ranks.items():
-            axioms.labels[iri] = list(dict.fromkeys(text for _, text in sorted(ranked)))
+        self._read_names()
         return axioms
+
+    def _read_names(self) -> None:
+        for subject, predicate, node in self.xl_names:
+            for literal in self.xl_forms.get(node, ()):
+                self._name(subject, predicate, literal)
+        for iri, names in self.names.items():
+            best: dict[str, int] = {}
+            for _, _, text, quality in sorted(names):
+                best.setdefault(text, quality)
+            self.axioms.names[iri] = [(quality, text) for text, quality in best.items()]
 
     def _read_skos(self, skos: bool | None) -> None:
         axioms = self.axioms
@@ -399,12 +418,20 @@ class _Gathering:
 
     def _read_domains(self) -> None:
         """Named domains and ranges, and the named members of those that are intersections."""
-        for pairs in (self.axioms.domains, self.axioms.ranges):
+        axioms = self.axioms
+        for pairs, mentioned in (
+            (axioms.domains, axioms.named_domains),
+            (axioms.ranges, axioms.named_ranges),
+        ):
             for named, node in list(pairs):
                 if node.startswith("_:"):
                     pairs.discard((named, node))
-                    for head in self.nodes.get(node, {}).get(v.INTERSECTION_OF, ()):
+                    structure = self.nodes.get(node, {})
+                    for head in structure.get(v.INTERSECTION_OF, ()):
                         pairs.update((named, one) for one in self._named(self._list(head)))
+                    for head in structure.get(v.UNION_OF, ()):
+                        mentioned.update((named, one) for one in self._named(self._list(head)))
+            mentioned |= pairs
 
     def _count_parts(self) -> None:
         """What stands inside a class expression is a class or an individual by its place."""
@@ -495,6 +522,8 @@ class _Gathering:
         axioms.inverses = _within(axioms.inverses, properties, properties)
         axioms.domains = _within(axioms.domains, properties, classes)
         axioms.ranges = _within(axioms.ranges, properties, classes)
+        axioms.named_domains = _within(axioms.named_domains, properties, classes)
+        axioms.named_ranges = _within(axioms.named_ranges, properties, classes)
         allowed = classes | {v.NOTHING}
         axioms.types = _within(axioms.types, axioms.individuals, allowed)
         axioms.members = _within(axioms.members, axioms.individuals, classes)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kbn.ontology.hierarchy import Hierarchy, Ids, Rows
+from kbn.ontology.vocabulary import HIDDEN
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 
@@ -52,6 +53,8 @@ class Tables:
     """Individual component -> its part of the two arrays below, sorted by both."""
     relation_properties: Ids
     relation_objects: Ids
+    domains: Rows
+    """Property component -> the classes its domain names, by id, ascending."""
     disjoint_groups: Rows
     """Class component -> the groups of pairwise disjoint components it was declared in."""
     labels: Labels
@@ -97,8 +100,9 @@ class Tables:
 class Labels:
     """Labels and synonyms by IRI, kept packed until somebody asks for one.
 
-    Two packed lists of strings of equal length: `terms` has each labelled IRI, `texts` its labels
-    joined by newlines, the preferred one first.
+    Two packed lists of strings of equal length: `terms` has each IRI that has names, `texts` its
+    names, one a line, the best first. A line begins with one digit: how well the text names the
+    term (`PREFERRED` and its like in `vocabulary.py`).
     """
 
     __slots__ = ("_by_iri", "terms", "texts")
@@ -109,27 +113,34 @@ class Labels:
         self._by_iri: dict[str, str] | None = None
 
     @classmethod
-    def of(cls, labels: dict[str, list[str]]) -> Labels:
-        """Pack `labels`; a label's own line breaks become spaces."""
-        terms = sorted(labels)
-        lines = ("\n".join(" ".join(text.split()) for text in labels[term]) for term in terms)
+    def of(cls, names: dict[str, list[tuple[int, str]]]) -> Labels:
+        """Pack `names`; a name's own line breaks become spaces."""
+        terms = sorted(names)
+        lines = (
+            "\n".join(f"{quality}{' '.join(text.split())}" for quality, text in names[term])
+            for term in terms
+        )
         return cls(packed(terms), packed(lines))
 
     def get(self, iri: str) -> tuple[str, ...]:
-        """The labels of `iri`, the preferred one first; empty when it has none."""
-        text = self.by_iri.get(iri)
-        return tuple(text.split("\n")) if text else ()
+        """The labels of `iri` that are shown, the preferred one first; empty when it has none."""
+        return tuple(text for quality, text in self.names(iri) if quality < HIDDEN)
+
+    def names(self, iri: str) -> tuple[tuple[int, str], ...]:
+        """Every name of `iri` and how well it names it, best first."""
+        lines = self.by_iri.get(iri)
+        return tuple((int(line[0]), line[1:]) for line in lines.split("\n")) if lines else ()
 
     @property
     def by_iri(self) -> dict[str, str]:
-        """IRI -> its labels, one a line."""
+        """IRI -> its names, one a line."""
         if self._by_iri is None:
             self._by_iri = dict(zip(unpacked(self.terms), unpacked(self.texts), strict=True))
         return self._by_iri
 
 
 _HIERARCHIES = ("class_tree", "property_tree", "same")
-_ROWS = ("types", "direct_types", "instances", "disjoint_groups")
+_ROWS = ("types", "direct_types", "instances", "domains", "disjoint_groups")
 _PLAIN = ("relation_starts", "relation_properties", "relation_objects")
 _NAMES = ("classes", "properties", "individuals")
 _SEPARATOR = "\x00"

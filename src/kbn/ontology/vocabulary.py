@@ -79,17 +79,27 @@ NARROWER = SKOS + "narrower"
 BROADER_TRANSITIVE = SKOS + "broaderTransitive"
 NARROWER_TRANSITIVE = SKOS + "narrowerTransitive"
 
+SKOS_XL = "http://www.w3.org/2008/05/skos-xl#"
+XL_LABEL = SKOS_XL + "Label"
+LITERAL_FORM = SKOS_XL + "literalForm"
+
+# How well a text names a term. What is HIDDEN or a CODE finds the term and is not shown.
+PREFERRED, SYNONYM, NARROW, LOOSE, HIDDEN, CODE = range(6)
+
 # Preferred names before alternative ones: the first label found is the one that is shown.
-LABEL_PROPERTIES = (
-    LABEL,
-    SKOS + "prefLabel",
-    SKOS + "altLabel",
-    OBO_IN_OWL + "hasExactSynonym",
-    OBO_IN_OWL + "hasBroadSynonym",
-    OBO_IN_OWL + "hasNarrowSynonym",
-    OBO_IN_OWL + "hasRelatedSynonym",
-    OBO_IN_OWL + "hasSynonym",
+NAME_PROPERTIES = (
+    (LABEL, PREFERRED),
+    (SKOS + "prefLabel", PREFERRED),
+    (SKOS + "altLabel", SYNONYM),
+    (OBO_IN_OWL + "hasExactSynonym", SYNONYM),
+    (OBO_IN_OWL + "hasBroadSynonym", LOOSE),
+    (OBO_IN_OWL + "hasNarrowSynonym", NARROW),
+    (OBO_IN_OWL + "hasRelatedSynonym", LOOSE),
+    (OBO_IN_OWL + "hasSynonym", SYNONYM),
+    (SKOS + "hiddenLabel", HIDDEN),
+    (SKOS + "notation", CODE),
 )
+XL_PROPERTIES = {SKOS_XL + name: SKOS + name for name in ("prefLabel", "altLabel", "hiddenLabel")}
 
 BUILT_IN_NAMESPACES = (OWL, RDF, RDFS, XSD)
 

@@ -58,8 +58,11 @@ MATCHES = _table(notification=TEXT, subscription=TEXT, subscriber=TEXT)
 WHY = StructField("why", ArrayType(TEXT))
 """With `why`, one line per constraint: what in the notification satisfied it."""
 
-COUNTS = _table(notification=TEXT, group=NUMBER, subscriptions=NUMBER)
-"""Who gets what, counted: a group is one distinct filter, and so many want just that."""
+GROUPS = ArrayType(_table(group=NUMBER, subscriptions=NUMBER))
+COUNTS = _table(notification=TEXT, subscriptions=NUMBER, groups=GROUPS)
+"""Who gets what, counted. A group is one distinct filter and `subscriptions` how many have it; the
+number of a group is good within one version of a store. A notification that nobody wants has a row
+as well; one that meets a store of several shards has a row per shard."""
 
 INTERESTS = _table(client=TEXT, term=TEXT)
 """One row per mention: a client named a term in a filter, or in a notification it published."""

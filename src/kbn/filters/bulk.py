@@ -1,0 +1,81 @@
+"""Reading many subscriptions: what one says, another said before.
+
+A million subscriptions are made of far fewer constraints. A text that is plainly a conjunction is
+cut at its `and`s, and each part is parsed once. Any text that could be something else (an `or`,
+brackets, quotes that hold an `and`, a comment) is parsed as a whole, so the answer is that of
+`parse` for every text; only the time differs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kbn.errors import InvalidInputError
+from kbn.filters.model import Constraint, Filter, Subscription
+from kbn.filters.parsing import parse
+from kbn.filters.semantics import resolve
+
+if TYPE_CHECKING:
+    from kbn.ontology import Ontology
+
+REMEMBERED_MAX = 1 << 18
+
+# With any of these a text may mean something else than its parts do: escapes, brackets, other
+# quotes, several lines, `||`, comments, declarations.
+_NOT_PLAIN = re.compile(r"[\\()'`\n\r|]|#(?![<>=])|\bprefix\b", re.IGNORECASE)
+_IRI = re.compile(r"\b(?:class|property|individual|term)\(<[A-Za-z][^<>\s]*>\)|<[A-Za-z][^<>\s]*>")
+_AND = " and "
+
+
+class BulkReader:
+    """Reads subscriptions, texts or JSON forms, with one ontology.
+
+    >>> reader = BulkReader()
+    >>> reader.read('price < 20 and kind = "book"') == parse('price < 20 and kind = "book"')
+    True
+    """
+
+    def __init__(self, ontology: Ontology | None = None) -> None:
+        self._ontology = ontology
+        self._prefixes = None if ontology is None else ontology.prefixes
+        self._parts: dict[str, tuple[Constraint, ...] | None] = {}
+
+    def read(self, text: str) -> Subscription:
+        """The subscription a text or a JSON form stands for; unknown terms are errors."""
+        if not isinstance(text, str):
+            raise InvalidInputError(f"a subscription's text is a string, not {text!r}"[:200])
+        if text.lstrip()[:1] in ("{", "["):
+            return resolve(Subscription.from_json(text), self._ontology)
+        # An IRI may hold a # that starts no comment; the lexer knows it by the same signs.
+        if _NOT_PLAIN.search(_IRI.sub("", text)) is None:
+            constraints: list[Constraint] = []
+            for part in text.split(_AND):
+                found = self._part(part)
+                if found is None:
+                    return self._whole(text)
+                constraints += found
+            return Subscription.trusted((Filter(constraints),))
+        return self._whole(text)
+
+    def _part(self, text: str) -> tuple[Constraint, ...] | None:
+        """The constraints of a part, None when it cannot stand alone."""
+        try:
+            return self._parts[text]
+        except KeyError:
+            pass
+        found = None
+        if text.count('"') % 2 == 0:
+            try:
+                filters = self._whole(text).filters
+            except InvalidInputError:
+                filters = ()  # the whole text says better where the mistake is
+            if len(filters) == 1:
+                found = filters[0].constraints
+        if len(self._parts) >= REMEMBERED_MAX:
+            self._parts.clear()
+        self._parts[text] = found
+        return found
+
+    def _whole(self, text: str) -> Subscription:
+        return parse(text, self._prefixes, self._ontology)

@@ -1,0 +1,27 @@
+"""A declared pipeline: from files of records and subscriptions to who gets what, a plan, a page.
+
+    ingest → annotate ─┐
+             compile ──┴→ match
+                 └→ medoids → plan → hops      → report
+
+`load_config` reads and checks the YAML file that declares one, `plan` says what a run would do,
+`run` does it, `status` says what is there. Every table is a folder of Parquet files.
+"""
+
+from __future__ import annotations
+
+from kbn.spark.pipeline.config import PipelineConfig, load_config
+from kbn.spark.pipeline.deciding import Decision
+from kbn.spark.pipeline.runner import Outcome, plan, run
+from kbn.spark.pipeline.state import Status, status
+
+__all__ = [
+    "Decision",
+    "Outcome",
+    "PipelineConfig",
+    "Status",
+    "load_config",
+    "plan",
+    "run",
+    "status",
+]

@@ -1,0 +1,329 @@
+"""The data source "kbn": notifications in, batch or stream; and what a sink "kbn" delivered.
+
+    spark.readStream.format("kbn").option("path", "inbox").option("subscriptions", "store").load()
+
+One row per line: a notification, or a line that could not be read, with the reason
+(`columns.INGESTED`). With `subscriptions`, the newest version of that store when a batch is planned
+becomes part of the batch's offset and stands in every row's column `version`. Spark writes the
+offset down before the batch runs and takes it from there when the batch runs again, so that it is
+matched against the same subscriptions: a change made at version N counts from the first batch
+planned after it, for all rows of that batch and of those that follow.
+
+The reader for streams lives in two kinds of process. One long-lived process plans: it opens the
+inlet and asks it for positions. The workers get a copy of the reader that was never opened, and
+read slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import LongType, StructField, StructType
+
+from kbn.errors import InvalidInputError, KbnError
+from kbn.spark.columns import INGESTED
+from kbn.spark.inlets import FilesInlet, Inlet, Position, Slice, lines, lines_before, pieces
+from kbn.spark.json_texts import JsonReader
+from kbn.spark.manifests import Delivered
+from kbn.spark.outcomes import Outcome, Refused, batches
+from kbn.spark.parts import read_part
+from kbn.spark.spool import SocketInlet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+
+NAME = "kbn"
+VERSION = StructField("version", LongType())
+ROWS_PER_ARROW_BATCH = 16_384
+OPTIONS = {
+    "path", "pattern", "form", "host", "port", "spool", "giveUpAfter", "subscriptions",
+    "maxRowsPerBatch", "delivered", "fileFormat", "batch", "facts",
+}  # fmt: skip
+SPARKS_OWN = {"checkpointLocation", "queryName"}
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format "kbn" known to a session."""
+    spark.dataSource.register(KbnSource)
+
+
+class KbnSource(DataSource):
+    """The format "kbn"; docs/how-to/stream.md describes its options."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        check_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        if "delivered" in self.options:
+            return _delivered_schema(self.options["delivered"])
+        return source_schema(self.options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if "delivered" in self.options:
+            return DeliveredReader(self.options["delivered"], schema)
+        return FilesReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kbn.spark.sink import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from kbn.spark.sink import StreamWriter
+
+        return StreamWriter(self.options, schema)
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Refuse an option nobody reads: a misspelt one would be silently without effect."""
+    known = {name.lower() for name in OPTIONS | SPARKS_OWN}
+    for name in options:
+        if name.lower() not in known:
+            raise InvalidInputError(
+                f'the format "kbn" has no option {name!r}; it has {", ".join(sorted(OPTIONS))}'
+            )
+
+
+def source_schema(options: Mapping[str, str]) -> StructType:
+    """INGESTED, and the version when there is a store."""
+    fields = [*INGESTED.fields, *([VERSION] if "subscriptions" in options else [])]
+    return StructType(fields)
+
+
+def inlet_of(options: Mapping[str, str]) -> Inlet:
+    """The inlet that options ask for."""
+    if "host" in options:
+        missing = [name for name in ("port", "spool") if name not in options]
+        if missing:
+            raise InvalidInputError(
+                f"a socket needs the options host, port and spool (a folder that what it sends is "
+                f"written to); {' and '.join(missing)} missing"
+            )
+        give_up_s = _number(options, "giveUpAfter") or 60
+        port = _number(options, "port") or 0
+        return SocketInlet(options["host"], port, options["spool"], give_up_s)
+    if "path" in options:
+        return FilesInlet.at(options["path"], options.get("pattern", "*"))
+    raise InvalidInputError(
+        'say where notifications come from: .load("folder"), or the options host, port and spool'
+    )
+
+
+def reader_of(options: Mapping[str, str]) -> JsonReader:
+    """How lines are read."""
+    form = options.get("form", "kbn").lower()
+    if form not in ("kbn", "cloudevents"):
+        raise InvalidInputError(f"the option form is kbn or cloudevents, not {form!r}")
+    return JsonReader(cloudevents=form == "cloudevents")
+
+
+@dataclass
+class Portion(InputPartition):
+    """What one task reads, and the version its rows are to be matched at."""
+
+    slices: tuple[Slice, ...]
+    version: int | None
+
+
+class FilesReader(DataSourceReader):
+    """All notifications that are in files now."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        if "host" in options:
+            raise InvalidInputError("a socket has no end: read it with readStream")
+        self._options = dict(options)
+        self._schema = _checked_schema(schema, options)
+        self._reader = reader_of(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        inlet = inlet_of(self._options)
+        assert isinstance(inlet, FilesInlet)
+        version = newest_version(self._options.get("subscriptions"), 0)
+        return [Portion(piece, version) for piece in pieces(inlet.everything())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Where there is nothing to read, Spark asks for a partition of its own making.
+        slices = partition.slices if isinstance(partition, Portion) else ()
+        version = partition.version if isinstance(partition, Portion) else None
+        return read_slices(slices, version, self._schema, self._reader)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Notifications as they come."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._schema = _checked_schema(schema, options)
+        self._reader = reader_of(options)
+        self._store = options.get("subscriptions")
+        self._rows_max = _number(options, "maxRowsPerBatch")
+        self._inlet = inlet_of(options)
+        self._is_open = False
+
+    def initialOffset(self) -> dict[str, Any]:
+        self._open()
+        return offset(Position(), newest_version(self._store, 0))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable() if self._rows_max is None else ReadMaxRows(self._rows_max)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        self._open()
+        before = Position.from_json(start)
+        after = self._inlet.latest(before, _rows(limit))
+        # Nothing new is the same offset, whatever the store: a version alone is no batch.
+        if after == before:
+            return start
+        return offset(after, newest_version(self._store, start["version"]))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._open()
+        self._inlet.hold()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        found = self._inlet.slices(Position.from_json(start), Position.from_json(end))
+        version = end["version"] if self._store is not None else None
+        return [Portion(piece, version) for piece in pieces(found)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Portion)
+        return read_slices(partition.slices, partition.version, self._schema, self._reader)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._inlet.done(Position.from_json(end))
+
+    def stop(self) -> None:
+        if self._is_open:
+            self._inlet.close()
+
+    def _open(self) -> None:
+        if not self._is_open:
+            self._inlet.open()
+            self._is_open = True
+
+
+class DeliveredReader(DataSourceReader):
+    """What was delivered into a folder, as its manifests say."""
+
+    def __init__(self, directory: str, schema: StructType) -> None:
+        self._directory = directory
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        manifests = Delivered(self._directory).batches()
+        return [InputPartition(part.name) for each in manifests for part in each.parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:
+            return iter(())
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        table = read_part(Delivered(self._directory).parts / partition.value, schema)
+        return iter(table.to_batches(max_chunksize=ROWS_PER_ARROW_BATCH))
+
+
+def offset(position: Position, version: int | None) -> dict[str, Any]:
+    """What Spark writes down of a batch's end."""
+    return {**position.to_json(), "version": version or 0}
+
+
+def newest_version(store: str | None, before: int) -> int | None:
+    """The newest version of a store, which has gone on since the version of the batch before."""
+    if store is None:
+        return None
+    # Here and not above: only the process that plans needs it, and it brings the kernels along.
+    from kbn.matching.store import SubscriptionStore
+
+    version = SubscriptionStore.open(store).version
+    if version < before:
+        raise KbnError(
+            f"the store {store} is at version {version}, and this stream has used version "
+            f"{before}: it is not the store the stream was started with"
+        )
+    return version
+
+
+def read_slices(
+    slices: Sequence[Slice], version: int | None, schema: StructType, reader: JsonReader
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, as Arrow batches in `schema`."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    for batch in batches(outcome for part in slices for outcome in outcomes(part, reader)):
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns[VERSION.name] = pa.repeat(pa.scalar(version, pa.int64()), batch.num_rows)
+        yield pa.record_batch([columns[name] for name in arrow.names], schema=arrow)
+
+
+def outcomes(part: Slice, reader: JsonReader) -> Iterator[Outcome]:
+    """What became of each record of a slice."""
+    before: int | None = None
+    for outcome in reader.lines(lines(part), part.path):
+        if isinstance(outcome, Refused) and outcome.position is not None:
+            # Counted only where it is asked for: a good file is read once.
+            before = lines_before(part) if before is None else before
+            outcome = outcome._replace(position=before + outcome.position)
+        yield outcome
+
+
+def _delivered_schema(directory: str) -> StructType:
+    delivered = Delivered(directory)
+    names = delivered.names()
+    if not names:
+        raise InvalidInputError(
+            f"{directory}: nothing was delivered there yet (give a schema to read it anyway)"
+        )
+    return StructType.fromJson(delivered.read(names[-1]).schema)
+
+
+def _checked_schema(schema: StructType, options: Mapping[str, str]) -> StructType:
+    known = {field.name: field.dataType for field in source_schema(options).fields}
+    for field in schema.fields:
+        if known.get(field.name) != field.dataType:
+            raise InvalidInputError(
+                f"the source has no column {field.name} of type {field.dataType.simpleString()}: "
+                "leave out .schema(…)"
+            )
+    return schema
+
+
+def _rows(limit: ReadLimit) -> int | None:
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return None
+    raise InvalidInputError(f"{type(limit).__name__} is not supported: use maxRowsPerBatch")
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    if name not in options:
+        return None
+    text = options[name]
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidInputError(f"the option {name} is a number from 1 on, not {text!r}")
+    return int(text)

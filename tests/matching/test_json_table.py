@@ -1,0 +1,62 @@
+"""Attributes as JSON texts match as the notifications they stand for."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pyarrow as pa
+import pytest
+from tests.matching.worlds import ATTRIBUTES, VALUES_MAX, world_of
+
+from kbn.errors import InvalidInputError
+from kbn.filters import Notification
+from kbn.filters.json_form import value_to_json
+from kbn.matching import Matcher
+from kbn.matching.columns import Column
+from kbn.matching.json_table import table_from_json
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_json_texts_match_as_their_notifications(number: int, seed: int) -> None:
+    random = Random(seed + number)
+    world = world_of(random.randrange(1000))
+    matcher = Matcher(world.ontology)
+    for key in range(60):
+        matcher.add(world.random_filter(random), key)
+    given = [world.random_notification(random) for _ in range(30)]
+    texts = pa.array([json.dumps(n.to_json()["attributes"]) for n in given])
+    found = matcher.match_batch(table_from_json(texts, ATTRIBUTES)).to_pylist()
+    assert {(row["notification"], row["key"]) for row in found} == {
+        (row, key) for row, n in enumerate(given) for key in matcher.match(n)
+    }
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_every_value_comes_back(number: int, seed: int) -> None:
+    """Columns of one kind and of several: what is in the table is what was in the texts."""
+    random = Random(seed + number)
+    world = world_of(random.randrange(1000))
+    name = random.choice(ATTRIBUTES)
+    values = [random.choice(world.values[name][:VALUES_MAX]) for _ in range(random.randrange(1, 6))]
+    texts = pa.array([json.dumps({name: value_to_json(v), "other": 1}) for v in values])
+    table = table_from_json(texts, [name])
+    column = Column(table.field(name), table[name])
+    back = [Notification({"x": column.value(row)}) for row in range(len(values))]
+    assert back == [Notification({"x": value}) for value in values]
+
+
+def test_only_what_is_wanted_becomes_a_column_and_null_is_absent() -> None:
+    texts = pa.array(['{"a": 1, "b": [], "c": null}', '{"a": null, "d": {"x": 1}}', "{}"])
+    table = table_from_json(texts, ["a", "c", "e"])
+    assert table.to_pydict() == {"a": [1, None, None]}
+    assert table_from_json(texts, []).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("{", "not attributes in JSON"), ("[1]", "not attributes in JSON"), (None, "no attributes")],
+)
+def test_what_is_no_json_object_is_refused_with_its_row(text: str | None, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"row 1: .*{reason}"):
+        table_from_json(pa.array(["{}", text]), ["a"])
