@@ -17,6 +17,7 @@ PUBLIC = {
     *("Ontology", "Class", "Property", "Individual"),
     *("Bag", "Notification", "Filter", "Subscription"),
     *("Matcher", "Matches"),
+    *("SemanticMap", "Medoid", "clusters", "Clusters", "plan", "Plan"),
     *("KbnError", "InvalidInputError", "LimitError", "FilterSyntaxError", "UnknownTermError"),
     *("OntologyError", "MissingDependencyError"),
     "__version__",

@@ -23,6 +23,7 @@ from kbn.errors import (
 )
 
 if TYPE_CHECKING:
+    from kbn.clustering import Clusters, Medoid, Plan, SemanticMap, clusters, plan
     from kbn.filters import Bag, Filter, Notification, Subscription
     from kbn.matching import Matcher, Matches
     from kbn.ontology import Class, Individual, Ontology, Property
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Bag",
     "Class",
+    "Clusters",
     "Filter",
     "FilterSyntaxError",
     "Individual",
@@ -40,14 +42,19 @@ __all__ = [
     "LimitError",
     "Matcher",
     "Matches",
+    "Medoid",
     "MissingDependencyError",
     "Notification",
     "Ontology",
     "OntologyError",
+    "Plan",
     "Property",
+    "SemanticMap",
     "Subscription",
     "UnknownTermError",
     "__version__",
+    "clusters",
+    "plan",
 ]
 
 # Where a name that is not loaded yet lives. The imports for type checkers above say the same, and
@@ -55,14 +62,20 @@ __all__ = [
 _HOMES = {
     "Bag": "kbn.filters",
     "Class": "kbn.ontology",
+    "Clusters": "kbn.clustering",
     "Filter": "kbn.filters",
     "Individual": "kbn.ontology",
     "Matcher": "kbn.matching",
     "Matches": "kbn.matching",
+    "Medoid": "kbn.clustering",
     "Notification": "kbn.filters",
     "Ontology": "kbn.ontology",
+    "Plan": "kbn.clustering",
     "Property": "kbn.ontology",
+    "SemanticMap": "kbn.clustering",
     "Subscription": "kbn.filters",
+    "clusters": "kbn.clustering",
+    "plan": "kbn.clustering",
 }
 
 

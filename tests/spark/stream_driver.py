@@ -35,7 +35,7 @@ def main(root: Path, sink: str) -> None:
         query = match_stream(stream, root / "store", root / "out", root / "checkpoint", trigger=NOW)
     else:
         reader = spark.readStream.format("kbn").option("subscriptions", str(root / "store"))
-        stream = reader.option("maxRowsPerBatch", "8").load(str(root / "in"))
+        stream = reader.option("maxRowsPerBatch", "12").load(str(root / "in"))
         writer = match(stream, root / "store").writeStream.format(sink).trigger(**NOW)
         writer = writer.option("checkpointLocation", str(root / "checkpoint"))
         query = writer.start(str(root / "out"))

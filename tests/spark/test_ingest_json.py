@@ -1,4 +1,4 @@
-"""JSON texts to outcomes: every record in exactly one half, and the notifications the right ones."""
+"""JSON texts to outcomes: every record in exactly one half, and each as the JSON form says."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_kafkas_messages_are_ingested_and_rows_become_messages(spark: SparkSessi
 
 def test_without_the_connector_the_package_is_named(spark: SparkSession, tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "news"}
-    with pytest.raises(KbnError, match="spark-sql-kafka-0-10_2.13:4.3.0"):
+    with pytest.raises(KbnError, match=r"spark-sql-kafka-0-10_2\.13:4\.3\.0"):
         kafka_source(spark, options)
     rows = spark.readStream.format("rate").load()
     with pytest.raises(KbnError, match="--packages"):

@@ -23,6 +23,7 @@ from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from kbn.lab.bench import Report
+    from kbn.lab.spark.bench import Report as SparkReport
     from kbn.lab.workloads import Workload
 
 app = typer.Typer(
@@ -247,3 +248,88 @@ def _index_facts(details: dict[str, Any]) -> dict[str, object]:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
+
+
+@app.command("spark", short_help="Matching on Spark, beside Spark SQL.")
+def bench_spark(
+    subscriptions: Annotated[int, typer.Option(help="How many subscriptions.")] = 100_000,
+    notifications: Annotated[int, typer.Option(help="How many notifications.")] = 100_000,
+    pairs: Annotated[int, typer.Option(help="How many of them are expanded to pairs.")] = 500,
+    relational: Annotated[
+        int, typer.Option(help="How many of them Spark SQL gets; 0 leaves it out.")
+    ] = 100,
+    cores: Annotated[str, typer.Option(help="On how many cores, by commas.")] = "1,2",
+    shards: Annotated[int, typer.Option(help="In how many shards to compile.")] = 1,
+    memory: Annotated[str, typer.Option(help="The JVM's memory.")] = "2g",
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
+    as_json: AsJson = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", dir_okay=False, help="Also write the JSON to this file.")
+    ] = None,
+) -> None:
+    """Match the podcast workload on Spark, from Parquet; CPU is that of all processes.
+
+    Spark SQL plans of the same match run beside, on a few notifications, and must count the same.
+
+    \b
+    Examples:
+      kbn bench spark
+      kbn bench spark --subscriptions 1000000 --notifications 1000000 --json
+    """
+    try:
+        named = tuple(int(part) for part in cores.split(","))
+    except ValueError:
+        raise InvalidInputError(f"--cores takes numbers by commas, not {cores!r}") from None
+    if out is not None:
+        require_folder(out.absolute().parent)
+    from kbn.lab.spark.bench import Settings, run
+
+    remark_on_compiling()
+    settings = Settings(
+        subscriptions, notifications, pairs, relational, named, shards, seed, memory
+    )
+    with progress() as show:
+        report = run(settings, show)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_spark(report)
+    if out is not None:
+        out.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
+        remark(f"written to {out}")
+
+
+def _print_spark(report: SparkReport) -> None:
+    from kbn.pages.html import shown
+
+    rows = [
+        [
+            row.what,
+            str(row.cores),
+            shown(row.count),
+            shown(row.wall_s),
+            shown(row.cpu_s),
+            shown(row.per_core_second),
+            shown(row.per_second),
+        ]
+        for row in report.rows
+    ]
+    columns = ["what", "cores", "count", "wall s", "CPU s", "per core-second", "per second"]
+    print_table(rows, columns=columns, title="podcast on Spark")
+    typer.echo("")
+    store = report.facts["store"]
+    facts: dict[str, object] = {
+        "store": f"{_megabytes(store['bytes'])}, {shown(store['groups'])} distinct filters, "
+        f"opened in {shown(store['open_s'])} s",
+    }
+    for name, times in report.facts["times SQL"].items():
+        facts[f"against {name}"] = f"{shown(times)} times the notifications per core-second"
+    for name, share in report.facts["efficiency"].items():
+        facts[f"efficiency, {name}"] = f"{share:.0%}"
+    for name in (n for n in report.facts if n.startswith("workers")):
+        facts[name] = [
+            f"{_megabytes(w['resident'])} resident, {_megabytes(w['mapped'])} of it the mapped "
+            f"store ({_megabytes(w['mapped_private'])} changed), {_megabytes(w['private'])} its own"
+            for w in report.facts[name]
+        ]
+    print_facts(facts)

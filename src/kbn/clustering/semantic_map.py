@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kbn.clustering.graph import Graph
-from kbn.clustering.medoid import Medoid, MedoidFinder
+from kbn.clustering.medoid import Medoid
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology, Term
 
@@ -66,6 +66,9 @@ class SemanticMap:
         self._names = (*ontology.classes, *others)
         self._numbers = {iri: number for number, iri in enumerate(self._names)}
         self._stands_for: dict[str, tuple[int, ...]] = {}
+        # Imported here, because it brings a compiler along: clusters and plans need none.
+        from kbn.clustering.finding import MedoidFinder
+
         self._finder = MedoidFinder(self._graph())
 
     def __len__(self) -> int:

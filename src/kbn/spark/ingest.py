@@ -14,6 +14,7 @@ others are read, and a CSV file's header be known to all its rows.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingABC
@@ -84,8 +85,7 @@ def read(
     paths = [os.fspath(one) for one in given]
     if not paths:
         raise InvalidInputError("no path is given to read from")
-    for one in paths:
-        _check_path(spark, one, stream)
+    _check_paths(spark, paths, stream)
     # A stream has one path: several are several streams.
     groups = [[one] for one in paths] if stream else [paths]
     readers = [_Reader(spark, group, stream, dict(options or {})) for group in groups]
@@ -312,6 +312,16 @@ def _check_columns(columns: list[str], rules: Mapping | None) -> None:
                 f"the mapping reads the column {name!r}, and the DataFrame has none"
                 f"{suggestion(name, columns)}; it has {', '.join(columns)}"
             )
+
+
+def _check_paths(spark: SparkSession, paths: list[str], stream: bool) -> None:
+    if len(paths) > 1 and not stream:
+        # One look at all of them; only when that fails, which of them it is.
+        with contextlib.suppress(Exception):
+            spark.read.format("binaryFile").load(paths).schema  # noqa: B018
+            return
+    for one in paths:
+        _check_path(spark, one, stream)
 
 
 def _check_path(spark: SparkSession, path: str, stream: bool) -> None:

@@ -101,7 +101,7 @@ class JsonReader:
             record, written = json_content(text)
             return self._row(record, written, source)
         except InvalidInputError as error:
-            return Refused(source, position, shown(text), str(error))
+            return Refused(source, position, shown(text.rstrip(b"\r\n")), str(error))
 
     def _row(self, record: Any, written: bytes, source: str | None) -> Row:
         mapping = self.mapping

@@ -41,15 +41,16 @@ def session(
 ) -> SparkSession:
     """A Spark session: on this machine's cores unless `master` (or spark-submit) says otherwise.
 
-    A master that begins with `sc://` is a Spark Connect server. Under spark-submit, leave `master`
-    out: what it was started with counts.
+    A master that begins with `sc://` is a Spark Connect server; `sc://local[2]` starts one here.
+    Under spark-submit, leave `master` out: what it was started with counts.
     """
     # Workers would take `python3` from the PATH otherwise: another Python, without kbn.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
     if master is not None and master.startswith("sc://"):
-        return _started(builder.remote(master))
+        started_here = master.startswith("sc://local")
+        return _started(builder.remote(master.removeprefix("sc://") if started_here else master))
     under_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     if not under_submit:
         builder = builder.master(master or "local[*]").config(

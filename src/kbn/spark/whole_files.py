@@ -14,7 +14,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, cast
+from typing import IO, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ FEED_BYTES_MAX = 64 * 2**20
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
+_PACKED_BYTES = 2**14
 _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, UnicodeError)
 
 
@@ -99,24 +100,45 @@ def _unpacked(raw: IO[bytes], source: str) -> IO[bytes]:
 
 
 def _zstandard(raw: IO[bytes]) -> IO[bytes]:
-    import zstandard
+    return cast(IO[bytes], io.BufferedReader(_Zstandard(raw)))
 
-    class Reader(io.RawIOBase):
-        """Zstandard's errors are no OSErrors, and its reader gives no lines."""
 
-        def __init__(self) -> None:
-            self._inner = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+class _Zstandard(io.RawIOBase):
+    """Zstandard's own reader takes a file that breaks off for one that ends; this one does not."""
 
-        def readable(self) -> bool:
-            return True
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._frame: Any = None
+        self._ready = b""
 
-        def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-            try:
-                return self._inner.readinto(buffer)
-            except zstandard.ZstdError as error:
-                raise OSError(str(error)) from None
+    def readable(self) -> bool:
+        return True
 
-    return cast(IO[bytes], io.BufferedReader(Reader()))
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready and self._advance():
+            pass
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _advance(self) -> bool:
+        """Unpack some more; False at the end."""
+        import zstandard
+
+        left = b"" if self._frame is None or not self._frame.eof else self._frame.unused_data
+        packed = left or self._raw.read(_PACKED_BYTES)
+        if not packed:
+            if self._frame is not None and not self._frame.eof:
+                raise EOFError("the file breaks off in the middle")
+            return False
+        if self._frame is None or self._frame.eof:
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            self._ready = self._frame.decompress(packed)
+        except zstandard.ZstdError as error:
+            raise OSError(str(error)) from None
+        return True
 
 
 def _whole(stream: IO[bytes]) -> bytes:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.clustering import medoid_oracle as oracle
 
+from kbn.clustering.finding import COLUMNS, MedoidFinder
 from kbn.clustering.graph import Graph
-from kbn.clustering.medoid import COLUMNS, MedoidFinder
 from kbn.errors import LimitError
 
 Edge = tuple[int, int, int]

@@ -1,0 +1,139 @@
+"""`kbn pipeline`: run a declared pipeline on Spark, say what a run would do, what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbn.cli.output import (
+    AsJson,
+    print_json,
+    print_table,
+    progress,
+    remark,
+    remark_on_compiling,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kbn.spark.pipeline import Outcome
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Run a declared pipeline on Spark."
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares it.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="local[N], spark://…, or sc://… for Spark Connect."
+    ),
+]
+Full = Annotated[bool, typer.Option("--full", help="Do everything again.")]
+
+
+@app.command("run")
+def run(file: File, master: Master = None, full: Full = False, as_json: AsJson = False) -> None:
+    """Bring the tables, the plan and the page of a pipeline up to date.
+
+    Only what changed since the last run is done: new files are read and matched, what depends on a
+    changed ontology, mapping or subscription is made anew.
+
+    \b
+    Examples:
+      kbn pipeline run podcasts.yaml
+      kbn pipeline run podcasts.yaml --master local[2] --full
+    """
+    from kbn.spark import pipeline
+
+    config = pipeline.load_config(file)
+    remark_on_compiling()
+    outcomes = run_with_progress(config, master, full)
+    page = config.output / "report.html"
+    if as_json:
+        stages = [outcome.as_json() for outcome in outcomes]
+        print_json({"name": config.name, "stages": stages, "report": str(page)})
+        return
+    print_outcomes(outcomes)
+    typer.echo(f"\n{page}")
+
+
+@app.command("plan")
+def plan(file: File, full: Full = False, as_json: AsJson = False) -> None:
+    """Say for each stage whether a run would do it, append to it or skip it, and why.
+
+    \b
+    Example:
+      kbn pipeline plan podcasts.yaml
+    """
+    from kbn.spark import pipeline
+
+    decisions = pipeline.plan(file, full=full)
+    if as_json:
+        print_json([{"stage": d.stage, "action": d.action, "why": d.why} for d in decisions])
+        return
+    print_table([(d.stage, d.action, d.why) for d in decisions], columns=["stage", "does", "why"])
+
+
+@app.command("status")
+def status(file: File, as_json: AsJson = False) -> None:
+    """Say what the last runs left: tables, their rows, when they were made, how long it took.
+
+    \b
+    Example:
+      kbn pipeline status podcasts.yaml
+    """
+    from kbn.spark import pipeline
+
+    found = pipeline.status(pipeline.load_config(file).output)
+    if as_json:
+        print_json(found.as_json())
+        return
+    if not found.stages:
+        remark(f"{found.out}: nothing has run yet; kbn pipeline run {file}")
+        return
+    rows = []
+    for name, stage in found.stages.items():
+        runs = str(len(stage.runs)) if stage.runs else ""
+        made = (name, _tables(stage.rows), runs, f"{stage.seconds:.1f}", stage.finished)
+        rows.append(made)
+    print_table(rows, columns=["stage", "tables", "runs", "seconds", "finished"])
+
+
+def run_with_progress(config: object, master: str | None, full: bool = False) -> list[Outcome]:
+    """Run a pipeline on a Spark of our own, with the stage it is in on stderr."""
+    from kbn.spark import pipeline
+
+    assert isinstance(config, pipeline.PipelineConfig)
+    with progress() as show:
+        return pipeline.run(config, session_starter(master), full=full, progress=show)
+
+
+def session_starter(master: str | None) -> Callable[[], SparkSession]:
+    """A function that starts Spark when it is called."""
+
+    def start() -> SparkSession:
+        from kbn.spark.pipeline.runner import SETTINGS
+        from kbn.spark.runtime import session
+
+        return session(master, settings=SETTINGS)
+
+    return start
+
+
+def print_outcomes(outcomes: list[Outcome]) -> None:
+    """What became of each stage, as a table."""
+    rows = []
+    for one in outcomes:
+        seconds = "" if one.action == "skip" else f"{one.seconds:.1f}"
+        rows.append((one.stage, one.action, _tables(one.rows), seconds, one.why))
+    print_table(rows, columns=["stage", "did", "rows", "seconds", "why"])
+
+
+def _tables(rows: object) -> str:
+    assert isinstance(rows, dict)
+    return ", ".join(f"{count:,} {name}" for name, count in rows.items())

@@ -1,0 +1,272 @@
+"""Plans: which cluster lives on which broker.
+
+A planner is a function from clusters and brokers to the broker of each cluster. `taxonomic` lays
+the hierarchy of clusters over that of the brokers, top to bottom; others are added to `PLANNERS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import signature
+from typing import Any
+
+from kbn.clustering.medoid import Medoid
+from kbn.clustering.taxonomic import Clusters, clusters
+from kbn.errors import InvalidInputError
+from kbn.filters.json_form import decoded
+from kbn.ontology import Ontology, Term
+
+FORMAT = "kbn-plan"
+VERSION = 1
+
+
+Planner = Callable[..., Mapping[str, str]]
+"""Clusters and brokers (distinct, the top of the hierarchy first) to each cluster's broker."""
+
+
+@dataclass(frozen=True)
+class PlannedCluster:
+    """A cluster and its broker; `rank` counts from 1, the most general.
+
+    `clients` is how many have their medoid in it, where somebody counted.
+    """
+
+    key: str
+    rank: int
+    broker: str
+    members: frozenset[str]
+    clients: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The cluster as JSON-ready data."""
+        made = {
+            "key": self.key,
+            "rank": self.rank,
+            "broker": self.broker,
+            "members": sorted(self.members),
+        }
+        return made if self.clients is None else {**made, "clients": self.clients}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which cluster lives on which broker, for the ontology with this digest."""
+
+    ontology: str
+    planner: str
+    brokers: tuple[str, ...]
+    """The top of the hierarchy first."""
+    clusters: tuple[PlannedCluster, ...]
+    """In order of rank."""
+
+    @cached_property
+    def _by_key(self) -> dict[str, PlannedCluster]:
+        return {cluster.key: cluster for cluster in self.clusters}
+
+    @cached_property
+    def _of_member(self) -> dict[str, PlannedCluster]:
+        return {iri: cluster for cluster in self.clusters for iri in cluster.members}
+
+    def broker_of(self, key: str) -> str:
+        """The broker of the cluster with that key."""
+        if key not in self._by_key:
+            raise InvalidInputError(f"the plan has no cluster with the key <{key}>")
+        return self._by_key[key].broker
+
+    def cluster_for(self, term: str | Term | Medoid | None) -> str | None:
+        """The key of the cluster that holds a term, or a medoid's term; None when none does."""
+        if isinstance(term, Medoid):
+            term = term.term
+        iri = term.iri if isinstance(term, Term) else term
+        found = None if iri is None else self._of_member.get(iri)
+        return found.key if found else None
+
+    def broker_for(self, term: str | Term | Medoid | None) -> str | None:
+        """The broker for a client with that medoid; None: it stays where it is."""
+        key = self.cluster_for(term)
+        return None if key is None else self.broker_of(key)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON-ready data, the form a policy server reads."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "ontology": self.ontology,
+            "planner": self.planner,
+            "brokers": list(self.brokers),
+            "clusters": [cluster.to_json() for cluster in self.clusters],
+        }
+
+    @classmethod
+    def from_json(cls, data: object) -> Plan:
+        """The plan such data, or such JSON text, stands for."""
+        given = _checked(decoded(data), "a plan", _PLAN)
+        if (given["format"], given["version"]) != (FORMAT, VERSION):
+            raise InvalidInputError(
+                f"this is {given['format']!r} version {given['version']}, and this kbn reads "
+                f"{FORMAT!r} version {VERSION}"
+            )
+        rows = [_cluster(n, row) for n, row in enumerate(given["clusters"])]
+        planned = tuple(sorted(rows, key=lambda cluster: cluster.rank))
+        made = cls(given["ontology"], given["planner"], tuple(given["brokers"]), planned)
+        _check_sound(made)
+        return made
+
+
+def plan(
+    ontology: Ontology,
+    brokers: Iterable[str],
+    planner: str | Planner = "taxonomic",
+    *,
+    order: Iterable[str] | None = None,
+    **options: Any,
+) -> Plan:
+    """Which cluster of `ontology` lives on which of `brokers`, named from the top down.
+
+    `planner` is the name of one of `PLANNERS`, or a function like them; it is given `options`.
+    `order` is that of `clusters`.
+    """
+    named = _brokers(brokers)
+    choose, name = _planner(planner)
+    parts = clusters(ontology, order)
+    _check_options(name, choose, options)
+    chosen = choose(parts, named, **options)
+    _check_chosen(name, parts, named, chosen)
+    planned = tuple(
+        PlannedCluster(key, rank, chosen[key], parts.members(key))
+        for rank, key in enumerate(parts.keys(), start=1)
+    )
+    return Plan(ontology.digest, name, named, planned)
+
+
+def taxonomic(parts: Clusters, brokers: Sequence[str], /) -> dict[str, str]:
+    """As many clusters for each broker as the quotient says, in order; what remains to the top.
+
+    The remaining clusters, the most specific ones, go to the first brokers, one each.
+    """
+    keys = list(parts.keys())
+    each, _ = divmod(len(keys), len(brokers))
+    evenly = each * len(brokers)
+    placed = {key: brokers[place // each] for place, key in enumerate(keys[:evenly])}
+    return placed | dict(zip(keys[evenly:], brokers, strict=False))
+
+
+PLANNERS: dict[str, Planner] = {"taxonomic": taxonomic}
+"""The planners `plan` knows by name; add yours here."""
+
+
+def _brokers(brokers: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(brokers, str):
+        raise InvalidInputError(f"brokers are a list of names, not the one string {brokers!r}")
+    named = tuple(brokers)
+    for broker in named:
+        if not isinstance(broker, str) or not broker:
+            raise InvalidInputError(
+                f"a broker is named by a text that is not empty, not {broker!r}"
+            )
+    if not named:
+        raise InvalidInputError("a plan needs at least one broker")
+    twice = next((broker for broker in named if named.count(broker) > 1), None)
+    if twice is not None:
+        raise InvalidInputError(f"the broker {twice!r} is listed twice")
+    return named
+
+
+def _planner(planner: str | Planner) -> tuple[Planner, str]:
+    if not isinstance(planner, str):
+        return planner, getattr(planner, "__name__", type(planner).__name__)
+    if planner in PLANNERS:
+        return PLANNERS[planner], planner
+    close = difflib.get_close_matches(planner, PLANNERS, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise InvalidInputError(
+        f"there is no planner {planner!r}; there are {', '.join(sorted(PLANNERS))}{hint}"
+    )
+
+
+def _check_options(name: str, choose: Planner, options: Mapping[str, Any]) -> None:
+    try:
+        signature(choose).bind(None, None, **options)
+    except TypeError as error:
+        raise InvalidInputError(f"the planner {name!r}: {error}") from None
+
+
+def _check_chosen(
+    name: str, parts: Clusters, brokers: tuple[str, ...], chosen: Mapping[str, str]
+) -> None:
+    if chosen.keys() != parts.keys():
+        raise InvalidInputError(f"the planner {name!r} must choose a broker for each cluster")
+    for broker in chosen.values():
+        if broker not in brokers:
+            raise InvalidInputError(f"the planner {name!r} chose {broker!r}, which is no broker")
+
+
+# Reading.
+
+_Check = Callable[[Any], bool]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+_PLAN: dict[str, tuple[str, _Check]] = {
+    "format": ("a text", _is_text),
+    "version": ("a number", _is_number),
+    "ontology": ("a text", lambda value: isinstance(value, str)),
+    "planner": ("a text", _is_text),
+    "brokers": ("a list of names", _are_texts),
+    "clusters": ("a list", lambda value: isinstance(value, list)),
+}
+_CLUSTER: dict[str, tuple[str, _Check]] = {
+    "key": ("an IRI", _is_text),
+    "rank": ("a number", _is_number),
+    "broker": ("a name", _is_text),
+    "members": ("a list of IRIs", _are_texts),
+}
+
+
+def _checked(data: object, where: str, parts: dict[str, tuple[str, _Check]]) -> dict[str, Any]:
+    """The object, when it has these parts; others are for later versions to know."""
+    if not isinstance(data, dict):
+        raise InvalidInputError(f"{where} is an object, not {type(data).__name__}")
+    for name, (what, check) in parts.items():
+        if name not in data:
+            raise InvalidInputError(f"{where} needs {name!r}")
+        if not check(data[name]):
+            raise InvalidInputError(f"{where}: {name!r} is {what}, not {data[name]!r:.60}")
+    return data
+
+
+def _cluster(number: int, data: object) -> PlannedCluster:
+    row = _checked(data, f"$.clusters[{number}]", _CLUSTER)
+    clients = row.get("clients")
+    if clients is not None and not _is_number(clients):
+        raise InvalidInputError(f"$.clusters[{number}]: 'clients' is a number, not {clients!r:.60}")
+    return PlannedCluster(
+        row["key"], row["rank"], row["broker"], frozenset(row["members"]), clients
+    )
+
+
+def _check_sound(made: Plan) -> None:
+    _brokers(made.brokers)
+    for cluster in made.clusters:
+        if cluster.broker not in made.brokers:
+            raise InvalidInputError(
+                f"the cluster <{cluster.key}> is on {cluster.broker!r}, no broker of the plan"
+            )
+    if len(made._by_key) < len(made.clusters):
+        raise InvalidInputError("two clusters of the plan have the same key")
+    if len(made._of_member) < sum(len(cluster.members) for cluster in made.clusters):
+        raise InvalidInputError("a term is in two clusters of the plan")

@@ -1,0 +1,179 @@
+"""What each stage does: tables in, tables out, by the functions of `kbn.spark`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kbn.matching.store import SubscriptionStore
+from kbn.ontology import Ontology
+from kbn.spark.annotate import annotate, unrecognised
+from kbn.spark.columns import REJECTED
+from kbn.spark.ingest import notifications, quarantine, read
+from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.pipeline.config import PipelineConfig
+from kbn.spark.pipeline.deciding import Decision, digest
+from kbn.spark.pipeline.inputs import TableInput, found_files, spark_path
+from kbn.spark.pipeline.tables import Tables
+from kbn.spark.pipeline.wanted import totals_of_matches, totals_of_wanted, wanted
+from kbn.spark.shared import ontology_path
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a stage works with."""
+
+    config: PipelineConfig
+    ontology: Ontology
+    tables: Tables
+    spark: SparkSession
+
+    @property
+    def out(self) -> Path:
+        """The output folder."""
+        return self.config.output
+
+    @property
+    def store(self) -> SubscriptionStore:
+        """The compiled subscriptions, by the path that is this compilation's own."""
+        return SubscriptionStore.open((self.out / "store").resolve())
+
+    def table(self, name: str) -> DataFrame:
+        """A table that an earlier stage made."""
+        return self.tables.read(self.spark, name)
+
+    def given(self, table: TableInput) -> DataFrame:
+        """A table that the user gave."""
+        files = found_files(self.config.directory, table.pattern)
+        return table.read(self.spark, files, self.ontology)
+
+
+def tables_of(stage: str, config: PipelineConfig) -> tuple[str, ...]:
+    """The names of the tables a stage makes."""
+    return {
+        "ingest": ("notifications", "quarantine"),
+        "annotate": ("annotated", "unrecognised"),
+        "compile": ("rejected",),
+        "match": ("matches", "totals") if config.options.expand else ("counts", "wanted", "totals"),
+        "medoids": ("medoids", "clusters"),
+        "plan": ("plan",),
+        "hops": ("hops",),
+        "report": (),
+    }[stage]
+
+
+BY_RUN = frozenset({"notifications", "quarantine", "annotated", "matches", "counts"})
+"""Tables with a part for each run; the others are always made as a whole."""
+
+
+def ingest(job: Job, decision: Decision) -> None:
+    """Files to notifications and the quarantine."""
+    for run in decision.todo:
+        by_source: dict[int, list[str]] = {}
+        for name in decision.runs[run].files:
+            number, _, file = name.partition(":")
+            path = Path(os.path.normpath(job.config.directory / file))
+            by_source.setdefault(int(number), []).append(spark_path(path))
+        parts = []
+        for number, paths in sorted(by_source.items()):
+            source = job.config.sources[number]
+            parts.append(read(job.spark, paths, source.format, source.mapping))
+        # Read once, though two tables come of it.
+        rows = job.tables.stage(job.spark, reduce(DataFrame.unionByName, parts), "ingested")
+        job.tables.write(notifications(rows), "notifications", run)
+        job.tables.write(quarantine(rows), "quarantine", run)
+
+
+def annotate_(job: Job, decision: Decision) -> None:
+    """Names to terms."""
+    path = ontology_path(job.ontology)
+    for run in decision.todo:
+        given = job.tables.read(job.spark, "notifications", run)
+        done = annotate(
+            given, path, job.config.annotate, unrecognised=_choice(job.config.options.unrecognised)
+        )
+        job.tables.write(done, "annotated", run)
+    job.tables.keep_runs("annotated", decision.runs)
+    job.tables.write(unrecognised(job.table("annotated")), "unrecognised")
+
+
+def compile_(job: Job, decision: Decision) -> None:
+    """Subscriptions to a store."""
+    stores = job.out / "stores"
+    fresh = stores / digest(decision.inputs)
+    shutil.rmtree(fresh, ignore_errors=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table `rejected` says it, and the page
+        store = compile_subscriptions(
+            job.given(job.config.subscriptions),
+            job.ontology,
+            fresh,
+            shards=job.config.options.shards,
+        )
+    rejected = store.rejected()
+    if rejected is None:
+        job.tables.write(job.spark.createDataFrame([], REJECTED), "rejected")
+    else:
+        rows = rejected.select(REJECTED.names).to_pylist()
+        job.tables.write(job.spark.createDataFrame(rows, REJECTED), "rejected")
+    # Workers remember stores by their path: each compilation has its own, and `store` points to it.
+    link = job.out / ".store.new"
+    link.unlink(missing_ok=True)
+    link.symlink_to(Path("stores") / fresh.name)
+    link.replace(job.out / "store")
+    for other in stores.iterdir():
+        if other.name != fresh.name:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def match_(job: Job, decision: Decision) -> None:
+    """Notifications × subscriptions: pairs, or counts by group."""
+    options, store = job.config.options, job.store
+    name, other = ("matches", "counts") if options.expand else ("counts", "matches")
+    for run in decision.todo:
+        given = job.tables.read(job.spark, "annotated", run)
+        found = match(given, store, expand=options.expand, by_shard=options.by_shard)
+        job.tables.write(found, name, run)
+    job.tables.keep_runs(name, decision.runs)
+    job.tables.remove(other)
+    if options.expand:
+        job.tables.remove("wanted")
+        job.tables.write(totals_of_matches(job.table("matches")), "totals")
+    else:
+        job.tables.write(wanted(job.table("counts"), store), "wanted")
+        job.tables.write(totals_of_wanted(job.table("wanted"), store), "totals")
+
+
+def medoids_(job: Job, decision: Decision) -> None:
+    """Each client's interests as one point of the ontology."""
+
+
+def plan_(job: Job, decision: Decision) -> None:
+    """Which cluster lives on which broker."""
+
+
+def hops_(job: Job, decision: Decision) -> None:
+    """How far notifications travelled."""
+
+
+WORK: Mapping[str, Callable[[Job, Decision], None]] = {
+    "ingest": ingest,
+    "annotate": annotate_,
+    "compile": compile_,
+    "match": match_,
+    "medoids": medoids_,
+    "plan": plan_,
+    "hops": hops_,
+}
+
+
+def _choice(text: str) -> Literal["keep", "drop"]:
+    return "drop" if text == "drop" else "keep"

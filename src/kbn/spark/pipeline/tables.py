@@ -1,0 +1,85 @@
+"""The tables of a pipeline: a folder of Parquet files each, put in place whole.
+
+    tables/annotated/run=1/*.parquet      what the first run made
+    tables/annotated/run=2/*.parquet      what came after
+    tables/medoids/*.parquet              a table that is always made as a whole
+
+A table is written beside its place, below `.new`, and renamed into it. What was killed in between
+is under `.new` and nobody looks there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+RUN = "run"
+
+
+class Tables:
+    """The tables below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._new = root / ".new"
+
+    def clear_unfinished(self) -> None:
+        """Remove what a killed run left behind."""
+        shutil.rmtree(self._new, ignore_errors=True)
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name: str, run: int | None = None) -> Path:
+        """Where a table, or one run's part of it, lies."""
+        return self.root / name if run is None else self.root / name / f"{RUN}={run}"
+
+    def write(self, table: DataFrame, name: str, run: int | None = None) -> None:
+        """Write a table, or one run's part, in place of what is there."""
+        fresh = self._new / name
+        table.write.mode("overwrite").parquet(str(fresh))
+        self._put(fresh, self.path(name, run))
+
+    def stage(self, spark: SparkSession, table: DataFrame, name: str) -> DataFrame:
+        """Write a table that is only needed until the stage is done, and read it back."""
+        fresh = self._new / name
+        table.write.mode("overwrite").parquet(str(fresh))
+        return spark.read.schema(table.schema).parquet(str(fresh))
+
+    def read(self, spark: SparkSession, name: str, run: int | None = None) -> DataFrame:
+        """A table without the number of the run, or one run's part of it."""
+        found = spark.read.parquet(str(self.path(name, run)))
+        return found.drop(RUN) if run is None else found
+
+    def keep_runs(self, name: str, runs: Collection[int]) -> None:
+        """Remove the parts of runs that are not wanted any more."""
+        for part in self.path(name).glob(f"{RUN}=*"):
+            if int(part.name.partition("=")[2]) not in runs:
+                shutil.rmtree(part)
+
+    def has(self, name: str, runs: Collection[int] | None = None) -> bool:
+        """Whether a table is there, with these runs if it has any."""
+        if runs is None:
+            return self.path(name).is_dir()
+        return all(self.path(name, run).is_dir() for run in runs)
+
+    def remove(self, name: str) -> None:
+        """Remove a table, if it is there."""
+        shutil.rmtree(self.path(name), ignore_errors=True)
+
+    def rows(self, name: str) -> int:
+        """How many rows a table has; only the ends of its files are read."""
+        files = self.path(name).rglob("*.parquet")
+        return sum(int(pq.read_metadata(file).num_rows) for file in files)
+
+    def _put(self, fresh: Path, place: Path) -> None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        old = self._new / f"{fresh.name}.old"
+        shutil.rmtree(old, ignore_errors=True)
+        if place.exists():
+            os.rename(place, old)
+        os.rename(fresh, place)
+        shutil.rmtree(old, ignore_errors=True)
