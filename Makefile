@@ -17,17 +17,17 @@ $(STAMP): requirements.lock pyproject.toml scripts/setup
 	@scripts/ensure-java
 	@touch $@
 
-java:  ## a Java runtime (17+) for reasoning at the dl level; fails when there is none
+java:  ## a Java runtime (17+) for Spark and for reasoning at the dl level; fails when there is none
 	@scripts/ensure-java --required
 
-demo: setup  ## an ontology, some subscriptions, a stream of notifications: who got what and why
+demo: setup java  ## a podcast day through the whole pipeline on Spark: who got what and why, and a page with plots
 	@$(BIN)/kbn demo
 
 test: setup check  ## everything the build checks: style, types, tests
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
 test-slow: setup  ## the tests that take minutes
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m slow
 
 check: setup  ## formatting, lint, strict types
 	@scripts/check

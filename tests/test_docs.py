@@ -32,7 +32,19 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 120
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def on_spark(page: Path) -> list[pytest.MarkDecorator]:
+    """Pages with Spark go where the one Spark of the tests is (see tests/spark/conftest.py)."""
+    uses_it = "kbn.spark" in page.read_text(encoding="utf-8")
+    return [pytest.mark.xdist_group("spark"), pytest.mark.java] if uses_it else []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.relative_to(ROOT).as_posix(), marks=on_spark(page))
+        for page in PAGES
+    ],
+)
 def test_the_examples_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

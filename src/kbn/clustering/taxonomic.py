@@ -10,7 +10,7 @@ exactly one cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from types import MappingProxyType
 
 from kbn.errors import InvalidInputError
@@ -71,6 +71,9 @@ class Clusters:
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
 
     def __repr__(self) -> str:
         return f"<Clusters: {len(self._members)} of {len(self._cluster_of)} terms>"

@@ -5,8 +5,8 @@
 
 A client is a subscriber, interested in what its filters name, or a publisher, in what it publishes.
 What cannot be read names nothing: a filter that does not parse, an attribute that holds no value.
-The client's other filters and attributes count, and `compile_subscriptions` is who tells about it. A
-term that the ontology does not know has no place on its map, and does not count either.
+The client's other filters and attributes count, and `compile_subscriptions` is who tells about it.
+A term that the ontology does not know has no place on its map, and does not count either.
 
 The semantic map is built once per worker process and keeps the distances that it worked out.
 """
@@ -14,7 +14,7 @@ The semantic map is built once per worker process and keeps the distances that i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 
 import msgspec
@@ -215,7 +215,7 @@ def _lots(given: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _transposed(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
+def _transposed(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True) if rows else [() for _ in schema]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -25,6 +25,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kbn.clustering import PLANNERS
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
 from kbn.ontology.loading import LEVELS
@@ -41,7 +42,6 @@ KEYS = (
     *("name", "ontology", "notifications", "subscriptions", "annotate", "brokers", "planner"),
     *("deliveries", "output", "options"),
 )
-PLANNERS = ("taxonomic",)
 UNRECOGNISED = ("keep", "drop")
 
 
@@ -138,7 +138,7 @@ class _Reading:
             subscriptions=self._table("subscriptions", given["subscriptions"]),
             annotate=self._annotate(given.get("annotate"), sources),
             brokers=self._brokers(given.get("brokers")),
-            planner=self._choice("planner", given.get("planner", PLANNERS[0]), PLANNERS),
+            planner=self._choice("planner", given.get("planner", "taxonomic"), tuple(PLANNERS)),
             deliveries=None
             if given.get("deliveries") is None
             else self._table("deliveries", given["deliveries"]),

@@ -133,7 +133,9 @@ class _Drawing:
             heights[short] = heights.get(short, 0.0) + float(number or 0)
         return self._bars(name, {"": heights}, title, y or height)
 
-    def _bars(self, name: str, series: Mapping[str, Mapping[str, float]], title: str, y: str) -> str:
+    def _bars(
+        self, name: str, series: Mapping[str, Mapping[str, float]], title: str, y: str
+    ) -> str:
         return self._image(bars(self._at(name), series, title=title, y=y))
 
     def _at(self, name: str) -> Path:

@@ -147,9 +147,7 @@ def _outputs_are_there(
         return False
     if stage == "compile" and not (config.output / "store" / "store.json").exists():
         return False
-    return all(
-        tables.has(name, known.runs if name in BY_RUN else None) for name in known.rows
-    )
+    return all(tables.has(name, known.runs if name in BY_RUN else None) for name in known.rows)
 
 
 def _forget_what_is_not_declared(config: PipelineConfig, state: State, tables: Tables) -> None:

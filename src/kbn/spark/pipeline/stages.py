@@ -17,13 +17,16 @@ from kbn.matching.store import SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.columns import REJECTED
+from kbn.spark.hops import hops
 from kbn.spark.ingest import notifications, quarantine, read
 from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.medoids import interests, medoids
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.deciding import Decision, digest
 from kbn.spark.pipeline.inputs import TableInput, found_files, spark_path
 from kbn.spark.pipeline.tables import Tables
 from kbn.spark.pipeline.wanted import totals_of_matches, totals_of_wanted, wanted
+from kbn.spark.planning import clusters, plan, plan_json
 from kbn.spark.shared import ontology_path
 
 
@@ -153,15 +156,30 @@ def match_(job: Job, decision: Decision) -> None:
 
 
 def medoids_(job: Job, decision: Decision) -> None:
-    """Each client's interests as one point of the ontology."""
+    """Each client's interests as one point of the ontology: of subscribers and publishers."""
+    path, prefixes = ontology_path(job.ontology), job.ontology.prefixes
+    named = interests(job.given(job.config.subscriptions), prefixes)
+    published = interests(job.table("annotated"), prefixes)
+    job.tables.write(medoids(named.unionByName(published), path), "medoids")
+    job.tables.write(clusters(job.spark, path), "clusters")
 
 
 def plan_(job: Job, decision: Decision) -> None:
-    """Which cluster lives on which broker."""
+    """Which cluster lives on which broker: a table, and the JSON form for a policy server."""
+    path, config = ontology_path(job.ontology), job.config
+    job.tables.write(plan(job.table("medoids"), path, config.brokers, config.planner), "plan")
+    written = plan_json(job.table("plan"), path, config.brokers, config.planner)
+    (text,) = (row.value for row in written.collect())  # one row: clusters, and not clients
+    fresh = job.out / ".plan.json.new"
+    fresh.write_text(text + "\n", encoding="utf-8")
+    fresh.replace(job.out / "plan.json")
 
 
 def hops_(job: Job, decision: Decision) -> None:
     """How far notifications travelled."""
+    assert job.config.deliveries is not None
+    found = hops(job.given(job.config.deliveries), job.config.options.misplaced_above)
+    job.tables.write(found, "hops")
 
 
 WORK: Mapping[str, Callable[[Job, Decision], None]] = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -69,7 +68,9 @@ def described(directory: str, batches: Batches) -> Batches:
     view = _opened(directory)
     for batch in batches:
         group, subscriptions, notifications = batch.columns
-        texts = [str(_shard(view, g).matcher.index.filter_of(_number(g))) for g in group.to_pylist()]
+        texts = [
+            str(_shard(view, g).matcher.index.filter_of(_number(g))) for g in group.to_pylist()
+        ]
         columns = [group, pa.array(texts, pa.string()), subscriptions, notifications]
         yield pa.RecordBatch.from_arrays(columns, names=WANTED.names)
 
@@ -99,8 +100,3 @@ def _shard(view: View, group: int) -> Shard:
 
 def _number(group: int) -> int:
     return group & ((1 << GROUP_BITS) - 1)
-
-
-def store_below(out: Path) -> SubscriptionStore:
-    """The store a pipeline made in its output folder."""
-    return SubscriptionStore.open((out / "store").resolve())
