@@ -64,7 +64,7 @@ def test_a_client_without_a_cluster_stays_where_it_is() -> None:
 
 
 def test_a_plan_comes_back_from_json() -> None:
-    made = plan(animals(), ["top", "bottom", "idle", "b4", "b5", "b6"], order=[A + "Dogs"])
+    made = plan(animals(), ["top", "bottom", "idle", "b4", "b5", "b6"])
     data = made.to_json()
     assert data["format"] == "kbn-plan"
     assert data["version"] == 1

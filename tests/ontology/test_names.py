@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ontology.test_ontology_real_files import real
 
 from kbn.errors import InvalidInputError
 from kbn.ontology import Class, Individual, Ontology, Property
@@ -204,3 +205,18 @@ def test_a_large_thesaurus_is_indexed_whole(load: Load) -> None:
     index = NameIndex(load(concepts))
     for number in range(0, 3000, 7):
         assert index.find(f"BEGRIFF  {number}") == Class(f"{T}c{number}")
+
+
+@pytest.mark.parametrize(
+    "name", ["iptc_cptall-en-GB.ttl", "schemaorg-30.0.owl", "pizza.owl", "foaf.rdf", "wine.rdf"]
+)
+def test_every_label_of_a_real_ontology_finds_a_term_of_that_label(name: str) -> None:
+    ontology = Ontology.load(real(name), cache=False)
+    index = NameIndex(ontology)
+    for iri in (*ontology.classes, *ontology.individuals, *ontology.properties):
+        assert iri in {term.iri for term in index.all(iri)}
+        preferred = [text for quality, text in ontology.names(iri) if quality == 0]
+        for text in preferred:
+            found = index.find(text.swapcase() if text.isascii() else text)
+            assert found is not None
+            assert fold(text) in {fold(label) for label in ontology.labels(found.iri)}

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.spark.inlets import File, FilesInlet, Position, Slice, lines, lines_before, pieces
+from kbn.spark.inlets import (
+    File,
+    FilesInlet,
+    Position,
+    Slice,
+    lines,
+    lines_before,
+    local_path,
+    pieces,
+)
 
 
 class FolderInlet(FilesInlet):
@@ -217,6 +226,20 @@ def test_hidden_files_folders_and_other_patterns_do_not_count(tmp_path: Path) ->
     (tmp_path / "folder").mkdir()
     assert [file.name for file in FilesInlet(tmp_path, "*.jsonl").listing()] == ["a.jsonl"]
     assert [file.name for file in FilesInlet.at(tmp_path / "d.csv").listing()] == ["d.csv"]
+
+
+def test_paths_are_absolute_and_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert local_path("in/box") == str(tmp_path / "in" / "box")
+    assert local_path("a/b:c") == str(tmp_path / "a" / "b:c")
+    assert local_path("file:///a/b") == local_path("file:/a/b") == "/a/b"
+    with pytest.raises(InvalidInputError, match="mounted, not s3a:"):
+        local_path("s3a://bucket/x")
+
+
+def test_an_offset_of_another_source_is_told() -> None:
+    with pytest.raises(KbnError, match="another source"):
+        Position.from_json({"offset": 12})
 
 
 def test_a_missing_folder_is_invalid(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from kbn.filters.parsing import parse
 from kbn.filters.semantics import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kbn.ontology import Ontology
 
 REMEMBERED_MAX = 1 << 18
@@ -36,9 +38,13 @@ class BulkReader:
     True
     """
 
-    def __init__(self, ontology: Ontology | None = None) -> None:
+    def __init__(
+        self, ontology: Ontology | None = None, prefixes: Mapping[str, str] | None = None
+    ) -> None:
+        """`prefixes` are the ontology's unless they are given."""
         self._ontology = ontology
-        self._prefixes = None if ontology is None else ontology.prefixes
+        known = None if ontology is None else ontology.prefixes
+        self._prefixes = known if prefixes is None else prefixes
         self._parts: dict[str, tuple[Constraint, ...] | None] = {}
 
     def read(self, text: str) -> Subscription:

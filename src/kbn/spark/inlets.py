@@ -61,7 +61,12 @@ class Position:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Position:
-        return cls(**{name: data[name] for name in cls.__slots__})
+        try:
+            return cls(**{name: data[name] for name in cls.__slots__})
+        except KeyError as error:
+            raise KbnError(
+                f"this checkpoint is of another source or another kbn: its offset has no {error}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,16 @@ class Inlet(Protocol):
     def slices(self, start: Position, end: Position) -> list[Slice]: ...
     def done(self, end: Position) -> None: ...
     def close(self) -> None: ...
+
+
+def local_path(given: str) -> str:
+    """The absolute path that a path or a file: address names: tasks run in folders of their own."""
+    scheme, colon, rest = given.partition(":")
+    if not colon or "/" in scheme:
+        return os.path.abspath(given)
+    if scheme == "file":
+        return os.path.abspath("/" + rest.lstrip("/"))
+    raise InvalidInputError(f"{given}: the format kbn uses folders that are mounted, not {scheme}:")
 
 
 class FilesInlet:

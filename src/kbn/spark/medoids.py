@@ -26,7 +26,7 @@ from pyspark.sql.types import StringType
 from kbn.clustering import Clusters, Medoid, SemanticMap, Weights
 from kbn.clustering import clusters as clusters_of
 from kbn.errors import InvalidInputError
-from kbn.filters import Subscription
+from kbn.filters.bulk import BulkReader
 from kbn.filters.json_form import value_from_json
 from kbn.filters.mentions import terms_named_in
 from kbn.ontology import Ontology
@@ -119,9 +119,11 @@ def name_terms(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, filter or attributes) into batches of INTERESTS."""
 
+    reader = BulkReader(prefixes=prefixes)
+
     @lru_cache(maxsize=FILTERS_REMEMBERED)
     def of_filter(text: str | None) -> tuple[str, ...]:
-        return named_in_filter(text, prefixes)
+        return named_in_filter(text, reader)
 
     read = of_filter if filters else named_in_attributes
     for batch in given:
@@ -134,15 +136,12 @@ def name_terms(
         yield _transposed(pairs, INTERESTS_ARROW)
 
 
-def named_in_filter(text: str | None, prefixes: Mapping[str, str]) -> tuple[str, ...]:
+def named_in_filter(text: str | None, reader: BulkReader) -> tuple[str, ...]:
     """The IRIs that a subscription's text, or JSON form, names; none when it cannot be read."""
     if text is None:
         return ()
     try:
-        if text.lstrip()[:1] in ("{", "["):
-            subscription = Subscription.from_json(text)
-        else:
-            subscription = Subscription.parse(text, prefixes)
+        subscription = reader.read(text)
     except InvalidInputError:
         return ()
     return tuple(term.iri for term in terms_named_in(subscription))

@@ -26,6 +26,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
+from kbn.spark.inlets import local_path
 from kbn.spark.manifests import Delivered, Manifest, Part
 from kbn.spark.outbox import send_pending
 from kbn.spark.parts import checked_format, read_part, write_part
@@ -60,7 +61,7 @@ class Target:
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         if "path" not in options:
             raise InvalidInputError('say where rows go: .start("folder") or .save("folder")')
-        self.delivered = Delivered(options["path"])
+        self.delivered = Delivered(local_path(options["path"]))
         self._format = checked_format(options.get("fileFormat", "parquet").lower())
         self._schema = schema
         self._facts = json.loads(options.get("facts", "{}"))

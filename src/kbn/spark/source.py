@@ -16,7 +16,7 @@ read slices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,16 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.spark.columns import INGESTED
-from kbn.spark.inlets import FilesInlet, Inlet, Position, Slice, lines, lines_before, pieces
+from kbn.spark.inlets import (
+    FilesInlet,
+    Inlet,
+    Position,
+    Slice,
+    lines,
+    lines_before,
+    local_path,
+    pieces,
+)
 from kbn.spark.json_texts import JsonReader
 from kbn.spark.manifests import Delivered
 from kbn.spark.outcomes import Outcome, Refused, batches
@@ -67,35 +76,36 @@ def register(spark: SparkSession) -> None:
 class KbnSource(DataSource):
     """The format "kbn"; docs/how-to/stream.md describes its options."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        check_options(options)
-
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
+        check_options(self.options)
         if "delivered" in self.options:
             return _delivered_schema(self.options["delivered"])
         return source_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        check_options(self.options)
         if "delivered" in self.options:
             return DeliveredReader(self.options["delivered"], schema)
         return FilesReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_options(self.options)
         return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kbn.spark.sink import BatchWriter
 
+        check_options(self.options)
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from kbn.spark.sink import StreamWriter
 
+        check_options(self.options)
         return StreamWriter(self.options, schema)
 
 
@@ -126,9 +136,9 @@ def inlet_of(options: Mapping[str, str]) -> Inlet:
             )
         give_up_s = _number(options, "giveUpAfter") or 60
         port = _number(options, "port") or 0
-        return SocketInlet(options["host"], port, options["spool"], give_up_s)
+        return SocketInlet(options["host"], port, local_path(options["spool"]), give_up_s)
     if "path" in options:
-        return FilesInlet.at(options["path"], options.get("pattern", "*"))
+        return FilesInlet.at(local_path(options["path"]), options.get("pattern", "*"))
     raise InvalidInputError(
         'say where notifications come from: .load("folder"), or the options host, port and spool'
     )
@@ -233,7 +243,7 @@ class DeliveredReader(DataSourceReader):
     """What was delivered into a folder, as its manifests say."""
 
     def __init__(self, directory: str, schema: StructType) -> None:
-        self._directory = directory
+        self._directory = local_path(directory)
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -292,7 +302,7 @@ def outcomes(part: Slice, reader: JsonReader) -> Iterator[Outcome]:
 
 
 def _delivered_schema(directory: str) -> StructType:
-    delivered = Delivered(directory)
+    delivered = Delivered(local_path(directory))
     names = delivered.names()
     if not names:
         raise InvalidInputError(

@@ -28,6 +28,7 @@ from pyspark.sql.types import StringType
 from kbn.errors import InvalidInputError, KbnError
 from kbn.matching.store import SubscriptionStore
 from kbn.spark.ingest import AnyMapping, ingest, quarantine
+from kbn.spark.inlets import local_path
 from kbn.spark.manifests import link
 from kbn.spark.matching import match
 from kbn.spark.source import VERSION, register
@@ -63,8 +64,8 @@ def match_stream(
     opened = store if isinstance(store, SubscriptionStore) else SubscriptionStore.open(store)
     job = MatchBatch(
         str(opened.directory.absolute()),
-        str(Path(path).absolute()),
-        None if quarantine is None else str(Path(quarantine).absolute()),
+        local_path(str(path)),
+        None if quarantine is None else local_path(str(quarantine)),
         dict(options or {}),
         how,
     )
