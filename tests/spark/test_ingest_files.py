@@ -70,6 +70,18 @@ def test_delimiter_quote_escape_encoding_and_columns_are_the_mappings() -> None:
     assert attributes(wide) == [{"a": "1", "b": "é"}]
 
 
+def test_lines_that_begin_with_the_comment_sign_are_no_rows() -> None:
+    text = '#about "this"\n#a,b\na,b\n1,"x\n#y"\n# between\n\n#,\n2\n3,z\n#end'
+    outcomes = of_csv(text, {"csv": {"comment": "#"}})
+    assert attributes(outcomes) == [{"a": "1", "b": "x\n#y"}, {"a": "3", "b": "z"}]
+    assert refused(outcomes) == [(9, "2", "1 fields where the header has 2")]
+
+
+def test_without_a_quote_sign_quotes_mean_themselves() -> None:
+    outcomes = of_csv('a\tb\n1\t"x" y\n2\t"open\n', {"csv": {"delimiter": "\t", "quote": None}})
+    assert [one["b"] for one in attributes(outcomes)] == ['"x" y', '"open']
+
+
 def test_rows_with_too_few_or_too_many_fields_are_refused_alone() -> None:
     outcomes = of_csv("a,b\n1\n1,2\n1,2,3\n")
     assert attributes(outcomes) == [{"a": "1", "b": "2"}]

@@ -287,6 +287,7 @@ def test_an_id_must_be_there_and_be_text() -> None:
         ({"csv": {"delimiter": "||"}}, "m: csv.delimiter: one character"),
         ({"csv": {"quote": "\n"}}, "m: csv.quote: one character"),
         ({"csv": {"delimiter": '"'}}, "different characters"),
+        ({"csv": {"comment": ""}}, "m: csv.comment: expected a text"),
         ({"csv": {"encoding": "utf-99"}}, "m: csv.encoding: no encoding is called 'utf-99'"),
         ({"csv": {"encoding": "hex"}}, "m: csv.encoding: no encoding"),
         ({"csv": {"columns": ["a", "a"]}}, "m: csv.columns: a name stands twice"),

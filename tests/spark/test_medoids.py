@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from kbn.clustering import SemanticMap, Weights, clusters
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
+from kbn.filters.bulk import BulkReader
 from kbn.ontology import Ontology
-from kbn.spark import medoids as medoids_module
 from kbn.spark.columns import INTERESTS, MEDOIDS, NOTIFICATIONS, SUBSCRIPTIONS
 from kbn.spark.medoids import (
     find_medoids,
@@ -45,8 +45,8 @@ def conference() -> Ontology:
     ("text", "names"),
     [
         ("x @> c:Paper and y #> {c:Dublin, c:Dublin}", ["Dublin", "Dublin", "Paper"]),
-        ('{"all": [{"attribute": "x", "op": "@>", "value": {"class": "%sPaper"}}]}' % C, ["Paper"]),
-        ("prefix k: <%s> x @= k:City" % C, ["City"]),
+        ('[{"attribute": "x", "op": "@>", "value": {"class": "' + C + 'Paper"}}]', ["Paper"]),
+        (f"prefix k: <{C}> x @= k:City", ["City"]),
         ("price < 3", []),
         ("x @> nowhere:Paper", []),
         ("x @> ", []),
@@ -58,7 +58,9 @@ def conference() -> Ontology:
 def test_a_filter_names_terms_and_one_that_cannot_be_read_none(
     text: str | None, names: list[str]
 ) -> None:
-    assert sorted(named_in_filter(text, PREFIXES)) == [C + name for name in names]
+    assert sorted(named_in_filter(text, BulkReader(prefixes=PREFIXES))) == [
+        C + name for name in names
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +98,12 @@ def test_a_row_that_names_nothing_keeps_its_client() -> None:
     assert none.num_rows == 0 and none.schema == named.schema
 
 
-def test_batches_are_worked_on_in_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(medoids_module, "LOT", 4)
+def test_batches_are_worked_on_in_lots() -> None:
     rows = [{"client": f"c{n}", "mentions": [{"term": C + "Paper", "times": 1}]} for n in range(9)]
     kind = pa.list_(pa.struct([("term", pa.string()), ("times", pa.int64())]))
     schema = pa.schema([("client", pa.string()), ("mentions", kind)])
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=3)
-    found = list(find_medoids(batches, ontology_path(conference()), None))
+    found = list(find_medoids(batches, ontology_path(conference()), None, lot_size=4))
     assert [len(batch) for batch in found] == [6, 3]
     assert [row["client"] for batch in found for row in batch.to_pylist()] == [
         f"c{n}" for n in range(9)
@@ -152,7 +153,7 @@ def test_medoids_of_subscribers_are_those_of_the_map(spark: SparkSession, seed: 
     rows = some_subscriptions(random.Random(seed))
     named: dict[str, list[str]] = defaultdict(list)
     for _, client, text in rows:
-        named[client].extend(named_in_filter(text, {}))
+        named[client].extend(named_in_filter(text, BulkReader()))
     table = spark.createDataFrame(rows, SUBSCRIPTIONS)
     weights = Weights(to_superclass=30)
     found = medoids(table, conference(), weights)

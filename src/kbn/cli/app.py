@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kbn.cli import bench, demo, lab, match, ontology
+from kbn.cli import bench, demo, lab, match, ontology, pipeline
 
 
 @dataclass
@@ -59,8 +59,11 @@ def before_any_command(
     context.ensure_object(Settings).debug = debug
 
 
-app.command("demo", short_help="See who gets what, and why, in a small example.")(demo.demo)
+app.command("demo", short_help="A day of podcasts through the pipeline: who gets what and why.")(
+    demo.demo
+)
 app.command("match", short_help="Match a file of notifications with subscriptions.")(match.match)
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ontology.app, name="ontology")
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")

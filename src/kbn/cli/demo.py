@@ -1,119 +1,115 @@
-"""`kbn demo`: an ontology, a few subscriptions, a stream of notifications, who got what and why."""
+"""`kbn demo`: a podcast day through the whole pipeline on Spark; who got what and why, and a page."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.output import AsJson, print_json, print_table, remark_on_compiling
+from kbn.cli.output import AsJson, print_facts, print_json, print_table, remark, remark_on_compiling
+from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.filters import Notification
-    from kbn.ontology import Ontology
+    from kbn.lab.demo import Example
 
-SUBSCRIPTIONS = {
-    "ann": "category #>/@> {podcast:Technology}",
-    "bob": 'category #>/@> {podcast:ScienceAndMedicine} and keywords #> {"python"}',
-    "cyd": 'duration <= 1200 and language >* "en"',
-    "dee": 'category #>/@> {podcast:Education} or title * "history"',
-    "eve": "category #>/@> {podcast:Technology, podcast:Education}",
-}
+FOLDER = Path("kbn-demo")
 
-# title, categories, keywords, seconds, language
-EPISODES = [
-    ("Release radar", ["Podcasting", "TechNews"], ["python", "audio"], 1500, "en-IE"),
-    ("Proteins by night", ["Medicine", "SoftwareHowTo"], ["python", "biology"], 2400, "en"),
-    ("Ten minutes of Irish", ["LanguageCourses"], ["gaeilge"], 600, "ga"),
-    ("A history of the pixel", ["EducationTechnology", "Gadgets"], ["art"], 1100, "en-GB"),
-    ("Kitchen sink physics", ["NaturalSciences", "K12"], ["physics"], 900, "en"),
-    ("An hour of silence", ["Spirituality"], ["calm"], 3600, "la"),
-]
+# A JVM that lives for a minute is better off without the compiler that pays after several.
+SHORT_LIVED = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """One notification, and why each of those who got it did."""
+def demo(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Five subscriptions, six episodes, without Spark.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option("--out", file_okay=False, help="Folder for the data and the results.")
+    ] = FOLDER,
+    feeds: Annotated[int, typer.Option(min=1, help="Podcast feeds, of 50 episodes each.")] = 400,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many of them.")] = 100_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 0,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Another Spark than one in here.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make up a day of podcasts and take it through the whole pipeline on Spark.
 
-    notification: str
-    categories: list[str]
-    delivered_to: dict[str, list[str]]
-
-
-def demo(as_json: AsJson = False) -> None:
-    """Match a stream of podcast episodes against five subscriptions, and say why each one matched.
-
-    Nobody names the categories the episodes carry: that Podcasting is Technology, and Medicine is
-    Science & Medicine, comes from the ontology.
+    Feeds become notifications, the categories they name become terms of an ontology, and each
+    notification is matched with all subscriptions. Nobody subscribes to the categories the episodes
+    carry: that Podcasting is Technology comes from the ontology. Ends in a page with plots.
 
     \b
-    Example:
+    Examples:
       kbn demo
+      kbn demo --quick
+      kbn demo --feeds 40 --subscriptions 1000 --out /tmp/day
     """
-    from kbn.data import path
-    from kbn.ontology import Ontology
+    from kbn.cli.quick_demo import quick_demo
 
-    ontology = Ontology.load(path("podcast"))
-    remark_on_compiling()
-    delivered = deliveries(ontology)
-    if as_json:
-        print_json(
-            {"subscriptions": SUBSCRIPTIONS, "deliveries": [asdict(each) for each in delivered]}
-        )
+    if quick:
+        quick_demo(as_json)
         return
-    typer.echo(f"An ontology of {len(ontology.classes)} podcast categories, two levels deep.\n")
-    print_table(SUBSCRIPTIONS.items(), columns=["subscriber", "wants"])
+    from kbn.lab.demo import prepare
+    from kbn.lab.podcast_day import PodcastDay
+
+    _check_folder(out)
+    began = time.perf_counter()
+    remark(f"making up {feeds} feeds and {subscriptions:,} subscriptions in {out}…")
+    day = PodcastDay(feeds, subscriptions=subscriptions, seed=seed)
+    _run(prepare(day, out), subscriptions, master, as_json, began)
+
+
+def _run(file: Path, subscriptions: int, master: str | None, as_json: bool, began: float) -> None:
+    from kbn.cli.pipeline import print_outcomes, run_with_progress, session_starter
+    from kbn.lab.demo import examples, totals
+    from kbn.spark.pipeline import load_config
+
+    config = load_config(file)
+    remark_on_compiling()
+    remark("starting Spark and running the pipeline…")
+    start = session_starter(master, SHORT_LIVED)
+    outcomes = run_with_progress(config, start)
+    shown = examples(start(), config)
+    facts = {**totals(config, subscriptions), "seconds in all": time.perf_counter() - began}
+    page = config.output / "report.html"
+    if as_json:
+        stages = [outcome.as_json() for outcome in outcomes]
+        told = [example.as_json() for example in shown]
+        print_json({"stages": stages, "examples": told, "totals": facts, "report": str(page)})
+        return
+    print_outcomes(outcomes)
     typer.echo()
-    print_table(_rows(delivered), columns=["notification", "category", "goes to", "because"])
+    print_table(_rows(shown), columns=["notification", "category", "goes to", "because"])
+    typer.echo()
+    print_facts({name: _spoken(value) for name, value in facts.items()})
+    typer.echo(f"\nthe page with plots  {page}\nthe tables           {config.output / 'tables'}")
+    typer.echo(f"what is next         kbn pipeline plan {file}")
 
 
-def deliveries(ontology: Ontology) -> list[Delivery]:
-    """Publish every episode in turn; who gets it, and why."""
-    from kbn.filters import Subscription
-    from kbn.filters.why import reasons
-    from kbn.matching import Matcher
-
-    wanted = {
-        key: Subscription.parse(text, prefixes=ontology.prefixes, ontology=ontology)
-        for key, text in SUBSCRIPTIONS.items()
-    }
-    matcher = Matcher(ontology)
-    for key, subscription in wanted.items():
-        matcher.add(subscription, key)
-    delivered = []
-    for episode in EPISODES:
-        notification = _notification(*episode)
-        keys = sorted(str(key) for key in matcher.match(notification))
-        because = {key: reasons(wanted[key], notification, ontology) for key in keys}
-        delivered.append(Delivery(episode[0], episode[1], because))
-    return delivered
+def _check_folder(out: Path) -> None:
+    """Write only into a folder that is empty, or that an earlier demo made."""
+    if out.exists() and any(out.iterdir()) and not (out / "pipeline.yaml").exists():
+        raise InvalidInputError(
+            f"{out} holds something that no demo made; name another folder with --out"
+        )
 
 
-def _notification(
-    title: str, categories: list[str], keywords: list[str], duration: int, language: str
-) -> Notification:
-    from kbn.data import namespace
-    from kbn.filters import Bag, Notification
-    from kbn.ontology import Class
-
-    return Notification(
-        {
-            "title": title,
-            "category": Bag(*(Class(namespace("podcast") + name) for name in categories)),
-            "keywords": Bag(*keywords),
-            "duration": duration,
-            "language": language,
-        }
-    )
-
-
-def _rows(delivered: list[Delivery]) -> list[tuple[str, str, str, str]]:
+def _rows(shown: list[Example]) -> list[tuple[str, str, str, str]]:
     """One row per receiver; what they share stands only in the first."""
     rows = []
-    for each in delivered:
-        name, categories = each.notification, ", ".join(each.categories)
-        for key, because in each.delivered_to.items() or [("nobody", [])]:
-            rows.append((name, categories, key, "; ".join(because)))
+    for example in shown:
+        name, categories = example.notification, ", ".join(example.categories)
+        for subscriber, why in example.why.items():
+            rows.append((name, categories, subscriber, "; ".join(why)))
             name = categories = ""
+        more = example.receivers - len(example.why)
+        if more:
+            rows.append(("", "", f"and {more:,} more", ""))
     return rows
+
+
+def _spoken(value: object) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,7 @@ from kbn.cli.output import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kbn.spark.pipeline import Outcome
+    from kbn.spark.pipeline import Outcome, PipelineConfig
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Run a declared pipeline on Spark."
@@ -52,7 +52,7 @@ def run(file: File, master: Master = None, full: Full = False, as_json: AsJson =
 
     config = pipeline.load_config(file)
     remark_on_compiling()
-    outcomes = run_with_progress(config, master, full)
+    outcomes = run_with_progress(config, session_starter(master), full)
     page = config.output / "report.html"
     if as_json:
         stages = [outcome.as_json() for outcome in outcomes]
@@ -104,23 +104,26 @@ def status(file: File, as_json: AsJson = False) -> None:
     print_table(rows, columns=["stage", "tables", "runs", "seconds", "finished"])
 
 
-def run_with_progress(config: object, master: str | None, full: bool = False) -> list[Outcome]:
-    """Run a pipeline on a Spark of our own, with the stage it is in on stderr."""
+def run_with_progress(
+    config: PipelineConfig, start: Callable[[], SparkSession], full: bool = False
+) -> list[Outcome]:
+    """Run a pipeline, with the stage it is in on stderr."""
     from kbn.spark import pipeline
 
-    assert isinstance(config, pipeline.PipelineConfig)
     with progress() as show:
-        return pipeline.run(config, session_starter(master), full=full, progress=show)
+        return pipeline.run(config, start, full=full, progress=show)
 
 
-def session_starter(master: str | None) -> Callable[[], SparkSession]:
-    """A function that starts Spark when it is called."""
+def session_starter(
+    master: str | None, more: Mapping[str, str] | None = None
+) -> Callable[[], SparkSession]:
+    """A function that starts Spark when it is called, or gives the one that runs."""
 
     def start() -> SparkSession:
         from kbn.spark.pipeline.runner import SETTINGS
         from kbn.spark.runtime import session
 
-        return session(master, settings=SETTINGS)
+        return session(master, settings={**SETTINGS, **(more or {})})
 
     return start
 
@@ -134,6 +137,5 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
     print_table(rows, columns=["stage", "did", "rows", "seconds", "why"])
 
 
-def _tables(rows: object) -> str:
-    assert isinstance(rows, dict)
+def _tables(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in rows.items())

@@ -2,8 +2,8 @@
 
 What an attribute holds is looked up by IRI, CURIE, label, synonym, code and local name
 (`kbn.ontology.names`), as the kind of term the caller says. The few thousand names that a million
-notifications share are looked up once each: the memory is by the JSON text of a whole value, so a
-bag of categories that was seen before costs one dictionary lookup and is never parsed.
+notifications share are looked up once each, and a whole value that was seen before, such as a bag
+of categories, costs one dictionary lookup by its JSON text and is never parsed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +33,8 @@ MEMORY_MAX = 200_000
 """Values that are remembered before the memory starts afresh."""
 
 Choice = Literal["keep", "drop"]
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _UNRECOGNISED = pa.struct([("attribute", pa.string()), ("text", pa.string())])
@@ -123,6 +125,7 @@ class Annotator:
         self._fields = tuple(fields.items())
         self._drop = drop
         self._memory: dict[tuple[str, bytes], _Value] = {}
+        self._terms: dict[tuple[str, str], dict[str, str] | None] = {}
 
     def annotate(self, text: str | None) -> tuple[str | None, Missing]:
         """The attributes with terms for names, and (attribute, text) of each unrecognised name."""
@@ -148,9 +151,7 @@ class Annotator:
     def _value(self, raw: bytes, kind: str) -> _Value:
         known = self._memory.get((kind, raw))
         if known is None:
-            if len(self._memory) >= MEMORY_MAX:
-                self._memory.clear()
-            known = self._memory[kind, raw] = self._annotated(raw, kind)
+            known = _remembered(self._memory, (kind, raw), self._annotated(raw, kind))
         return known
 
     def _annotated(self, raw: bytes, kind: str) -> _Value:
@@ -171,11 +172,26 @@ class Annotator:
             return [item for item in made if item is not None]
         text, stated = _name(value)
         wanted = kind if stated == "term" else stated
-        found = self._names.find(text, wanted) if wanted and kind in ("term", wanted) else None
+        found = self._found(text, wanted) if wanted and kind in ("term", wanted) else None
         if found is not None:
-            return {found.kind: found.iri}
+            return found
         missing.append(text)
         return None if self._drop else value
+
+    def _found(self, text: str, kind: str) -> dict[str, str] | None:
+        """The term a text names, in JSON form."""
+        if (kind, text) in self._terms:
+            return self._terms[kind, text]
+        found = self._names.find(text, kind)
+        made: dict[str, str] | None = None if found is None else {found.kind: found.iri}
+        return _remembered(self._terms, (kind, text), made)
+
+
+def _remembered(memory: dict[Key, Answer], key: Key, answer: Answer) -> Answer:
+    if len(memory) >= MEMORY_MAX:
+        memory.clear()
+    memory[key] = answer
+    return answer
 
 
 def _name(value: Any) -> tuple[str, str | None]:

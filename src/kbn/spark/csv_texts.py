@@ -65,7 +65,7 @@ class _Rows:
     """The rows of a file, each with the line it begins at, its text, and what is wrong with it."""
 
     def __init__(self, stream: IO[bytes], form: Csv) -> None:
-        self._lines = _Lines(stream, form.encoding)
+        self._lines = _Lines(stream, form.encoding, form.comment)
         self._form = form
         self._reader = self._started()
         self.width: int | None = None
@@ -109,11 +109,12 @@ class _Rows:
 class _Lines:
     """The lines of a file; remembers those of the current row, and takes them back."""
 
-    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+    def __init__(self, stream: IO[bytes], encoding: str, comment: str | None) -> None:
         name = "utf-8-sig" if lookup(encoding).name == "utf-8" else encoding
         # What is not text in this encoding goes through as lone surrogates, to be refused by row.
         self._text = io.TextIOWrapper(stream, name, "surrogateescape", newline="")
         self._pending: deque[str] = deque()
+        self._comment = comment
         self.taken: list[str] = []
         self.start = 1
 
@@ -123,21 +124,31 @@ class _Lines:
     def __next__(self) -> str:
         if len(self.taken) >= LINES_MAX:
             raise csv.Error(f"a quote is not closed within {LINES_MAX} lines")
-        line = self._pending.popleft() if self._pending else self._read()
+        line = self._next()
         if not line:
             raise StopIteration
         self.taken.append(line)
         return line
 
     def begin(self) -> None:
-        """A new row begins here."""
+        """A new row begins here, or below the comments that stand here."""
         self.start += len(self.taken)
         self.taken = []
+        if self._comment is None:
+            return
+        # Only here: within a quoted field a line that looks like a comment is part of the text.
+        while (line := self._next()).startswith(self._comment):
+            self.start += 1
+        if line:
+            self._pending.appendleft(line)
 
     def keep_first(self) -> None:
         """Only the first line belonged to the row: the others are to be read again."""
         self._pending.extendleft(reversed(self.taken[1:]))
         del self.taken[1:]
+
+    def _next(self) -> str:
+        return self._pending.popleft() if self._pending else self._read()
 
     def _read(self) -> str:
         return self._text.readline(LINE_CHARACTERS_MAX)

@@ -97,11 +97,15 @@ class Field:
 
 @dataclass(frozen=True)
 class Csv:
-    """How a CSV file is written; `columns` names them where the file has no header."""
+    """How a CSV file is written; `columns` names them where the file has no header.
+
+    A line that begins with `comment` is none of the table's; `quote` is None where there are none.
+    """
 
     delimiter: str = ","
-    quote: str = '"'
+    quote: str | None = '"'
     escape: str | None = None
+    comment: str | None = None
     encoding: str = "utf-8"
     columns: tuple[str, ...] | None = None
 

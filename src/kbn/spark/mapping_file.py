@@ -15,7 +15,7 @@ from kbn.spark.mapping import Csv, Field, Mapping, suggestion
 
 _KEYS = ("id", "publisher", "time", "attributes", "csv")
 _FIELD_KEYS = ("field", "as", "split", "default", "required", "format", "zone")
-_CSV_KEYS = ("delimiter", "quote", "escape", "encoding", "columns")
+_CSV_KEYS = ("delimiter", "quote", "escape", "comment", "encoding", "columns")
 
 
 def read_mapping(path: Path) -> Mapping:
@@ -156,6 +156,8 @@ class _Reading:
             text = given.get(name)
             if text is not None and (not isinstance(text, str) or len(text) != 1 or text in "\r\n"):
                 self._fail(f"csv.{name}", f"one character, not {text!r:.60}")
+        if given.get("comment") is not None:
+            self._name("csv.comment", given["comment"])
         columns = given.get("columns")
         if columns is not None:
             columns = self._columns(columns)

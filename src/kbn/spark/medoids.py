@@ -118,7 +118,6 @@ def name_terms(
     given: Iterable[pa.RecordBatch], filters: bool, prefixes: dict[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, filter or attributes) into batches of INTERESTS."""
-
     reader = BulkReader(prefixes=prefixes)
 
     @lru_cache(maxsize=FILTERS_REMEMBERED)
@@ -169,10 +168,10 @@ def named_in_attributes(text: str | None) -> tuple[str, ...]:
 
 
 def find_medoids(
-    given: Iterable[pa.RecordBatch], path: str, weights: Weights | None
+    given: Iterable[pa.RecordBatch], path: str, weights: Weights | None, lot_size: int = LOT
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, mentions) into batches of MEDOIDS."""
-    for lot in _lots(given):
+    for lot in _lots(given, lot_size):
         semantic_map, parts = _map_and_clusters(path, weights)
         names = lot.column("client").to_pylist()
         found = semantic_map.medoids(map(_counted, lot.column("mentions").to_pylist()))
@@ -203,11 +202,11 @@ def _row(client: str, medoid: Medoid, parts: Clusters) -> tuple[object, ...]:
     return client, medoid.term, medoid.spread, float(medoid.cost), *counts, place
 
 
-def _lots(given: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _lots(given: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     for batch in given:
         waiting.append(batch)
-        if sum(map(len, waiting)) >= LOT:
+        if sum(map(len, waiting)) >= size:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if waiting:

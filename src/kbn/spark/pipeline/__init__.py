@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kbn.spark.pipeline.config import PipelineConfig, load_config
 from kbn.spark.pipeline.deciding import Decision
-from kbn.spark.pipeline.runner import Outcome, plan, run
+from kbn.spark.pipeline.runner import Outcome, plan, run, table
 from kbn.spark.pipeline.state import Status, status
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "plan",
     "run",
     "status",
+    "table",
 ]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kbn.ontology import Ontology
 from kbn.spark.pipeline.config import PipelineConfig, load_config
@@ -92,6 +92,11 @@ def run(
             Outcome(decision.stage, decision.action, decision.why, dict(known.rows), seconds)
         )
     return outcomes
+
+
+def table(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
+    """A table that a pipeline made, all runs together."""
+    return Tables(config.output / "tables").read(spark, name)
 
 
 def _begun(
