@@ -22,6 +22,10 @@ from hypothesis import HealthCheck, settings
 SEED_OPTION = "hypothesis_seed"
 JAVA_WANTED = 17
 
+# Kernels are named by their sources, so their cache may stay: compiling takes half a minute. Set
+# before anything else is imported, for Numba reads it once.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".cache"))
+
 # Timing is what benchmarks are for: a slow example on a busy machine is no failure.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", _COMMON, max_examples=60)
@@ -37,8 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
         setattr(config.option, SEED_OPTION, str(random.SystemRandom().randrange(2**32)))
     # A fresh cache of ontologies, shared by the workers: what an earlier version left in the
     # user's own must not decide whether a test passes, and nothing is left behind there.
-    # Kernels are named by their sources, so theirs may stay: compiling takes half a minute.
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".cache"))
     if "KBN_CACHE_DIR" not in os.environ:
         folder = tempfile.mkdtemp(prefix="kbn-cache-")
         os.environ["KBN_CACHE_DIR"] = folder

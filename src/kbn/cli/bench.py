@@ -333,3 +333,44 @@ def _print_spark(report: SparkReport) -> None:
             for w in report.facts[name]
         ]
     print_facts(facts)
+
+
+@app.command("stream", short_help="Matching a stream on Spark: how late matches are.")
+def bench_stream(
+    rate: Annotated[int, typer.Option(help="Notifications a second.")] = 10_000,
+    subscriptions: Annotated[int, typer.Option(help="How many subscriptions.")] = 100_000,
+    seconds: Annotated[float, typer.Option(help="For how long, after warming up.")] = 30.0,
+    warm: Annotated[float, typer.Option(help="Seconds that are not counted.")] = 15.0,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Deliver pairs; without, counts by filter.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish at a steady rate, add a subscription every second, and measure source to sink.
+
+    \b
+    Example:
+      kbn bench stream --rate 10000 --subscriptions 100000 --seconds 60
+    """
+    from kbn.lab.spark.stream_bench import Settings, run
+
+    remark_on_compiling()
+    settings = Settings(rate, subscriptions, seconds, warm, expand=expand, seed=seed)
+    with progress() as show:
+        report = run(settings, show)
+    if as_json:
+        print_json(report.as_json())
+        return
+    phases = ", ".join(f"{name} {ms:.0f}" for name, ms in report.phases_ms.items())
+    print_facts(
+        {
+            "notifications": f"{report.notifications:,} at {rate:,}/s in {report.batches} batches",
+            "source to sink": f"p50 {report.p50_s:.2f} s, p99 {report.p99_s:.2f} s, "
+            f"longest {report.longest_s:.2f} s",
+            "behind at the end": f"{report.behind_s:.2f} s",
+            "subscriptions": f"{subscriptions:,}, and {report.added} added meanwhile, "
+            f"{report.added_ms:.0f} ms each; {report.versions_seen} versions seen by batches",
+            "ms per batch": phases,
+        }
+    )

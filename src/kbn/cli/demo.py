@@ -1,4 +1,4 @@
-"""`kbn demo`: a podcast day through the whole pipeline on Spark; who got what and why, and a page."""
+"""`kbn demo`: a podcast day through the whole pipeline on Spark: who got what and why; a page."""
 
 from __future__ import annotations
 

@@ -112,13 +112,14 @@ def report(out: Out = RESULTS, as_json: AsJson = False) -> None:
 
 def _print(result: Result, as_json: bool) -> None:
     from kbn.lab import report
+    from kbn.pages.html import shown
 
     if as_json:
         print_json(report.as_json(result))
         return
     for table in result.tables:
         columns = table.data.column_names
-        rows = ([report.shown(row[c]) for c in columns] for row in table.data.to_pylist())
+        rows = ([shown(row[c]) for c in columns] for row in table.data.to_pylist())
         print_table(rows, columns=columns, title=table.title or table.name)
         for note in table.notes:
             typer.echo(note)

@@ -23,11 +23,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from kbn.clustering import PLANNERS
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
+from kbn.ontology.compiled import Reasoning
 from kbn.ontology.loading import LEVELS
 from kbn.spark.annotate import checked_fields
 from kbn.spark.conversions import TERM_KINDS
@@ -68,7 +69,7 @@ class OntologyFiles:
     """Which ontology, and how it is read."""
 
     files: tuple[Path, ...]
-    reasoning: str = "rdfs"
+    reasoning: Reasoning = "rdfs"
     skos: bool | None = None
 
     def load(self) -> Ontology:
@@ -155,7 +156,8 @@ class _Reading:
         files = self._texts("ontology.files", given.get("files"))
         level = self._choice("ontology.reasoning", given.get("reasoning", "rdfs"), LEVELS)
         paths = tuple(self._file("ontology.files", one) for one in files)
-        return OntologyFiles(paths, level, self._flag("ontology.skos", given.get("skos")))
+        skos = self._flag("ontology.skos", given.get("skos"))
+        return OntologyFiles(paths, cast(Reasoning, level), skos)
 
     def _sources(self, data: object) -> tuple[Source, ...]:
         several = data if isinstance(data, list) else [data]

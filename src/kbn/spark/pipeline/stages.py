@@ -86,8 +86,8 @@ def ingest(job: Job, decision: Decision) -> None:
             path = Path(os.path.normpath(job.config.directory / file))
             by_source.setdefault(int(number), []).append(spark_path(path))
         parts = []
-        for number, paths in sorted(by_source.items()):
-            source = job.config.sources[number]
+        for place, paths in sorted(by_source.items()):
+            source = job.config.sources[place]
             parts.append(read(job.spark, paths, source.format, source.mapping))
         # Read once, though two tables come of it.
         rows = job.tables.stage(job.spark, reduce(DataFrame.unionByName, parts), "ingested")

@@ -1,0 +1,58 @@
+"""The benchmarks on Spark at a small size: they run, and their answers are checked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kbn.cli import main
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.java]
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    """In a process of its own: it starts and stops a Spark."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kbn", "bench", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_spark_counts_what_sql_counts() -> None:
+    """The run itself ends with an error when a relational plan counts otherwise."""
+    report = told(
+        "spark", "--subscriptions", "300", "--notifications", "200", "--pairs", "20",
+        "--relational", "10", "--cores", "1",
+    )  # fmt: skip
+    rows = {row["what"]: row for row in report["rows"]}
+    assert set(rows) == {
+        "compile", "counted, columns", "counted, json", "pairs", "SQL, predicate", "SQL, counting",
+    }  # fmt: skip
+    assert report["answers"]["counted, columns"] == report["answers"]["counted, json"] > 0
+    assert report["answers"]["pairs"] == rows["pairs"]["count"] > 0
+    assert set(report["times SQL"]) == {"SQL, predicate", "SQL, counting"}
+
+
+def test_a_stream_is_measured_from_source_to_sink() -> None:
+    report = told(
+        "stream", "--rate", "200", "--subscriptions", "300", "--seconds", "3", "--warm", "1"
+    )
+    assert report["notifications"] > 0
+    assert 0 < report["p50_s"] <= report["p99_s"] <= report["longest_s"]
+
+
+def test_wrong_sizes_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "spark", "--cores", "two"]) == 2
+    assert "--cores takes numbers by commas, not 'two'" in capsys.readouterr().err
+    assert main(["bench", "spark", "--subscriptions", "0"]) == 2
+    assert main(["bench", "stream", "--rate", "0"]) == 2

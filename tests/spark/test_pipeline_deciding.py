@@ -1,0 +1,143 @@
+"""What a run would do follows from what changed; a file that says something wrong is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.spark.pipelines import write_pipeline, write_posts
+
+from kbn.errors import InvalidInputError, OntologyError
+from kbn.spark.pipeline.config import load_config
+from kbn.spark.pipeline.deciding import Decision, Found, decide
+from kbn.spark.pipeline.state import StageState
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = write_pipeline(tmp_path / "p")
+    write_posts(made.parent / "posts" / "a.jsonl", 1, 3, 0)
+    return made
+
+
+def decided(file: Path, known: dict[str, StageState]) -> list[Decision]:
+    config = load_config(file)
+    return decide(config, config.ontology.load(), Found.of(config), known)
+
+
+def after(decisions: list[Decision]) -> dict[str, StageState]:
+    """What the state says when all that was decided is done."""
+    return {d.stage: StageState(d.inputs, d.runs) for d in decisions}
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    return change
+
+
+def touch(folder: Path) -> None:
+    os.utime(folder / "posts" / "a.jsonl", ns=(1, 1))
+
+
+ALL = {"ingest", "annotate", "compile", "match", "medoids", "plan", "hops", "report"}
+MATCHED = {"match", "medoids", "plan", "report"}
+CHANGES = [
+    (lambda folder: None, set()),
+    (edit("wants.txt", "1200", "1300"), {"compile", *MATCHED}),
+    (edit("podcast.ttl", '"Arts"@en', '"Art"@en'), {"annotate", "compile", *MATCHED}),
+    (edit("mapping.yaml", "time: at\n", ""), {"ingest", "annotate", *MATCHED}),
+    (edit("pipeline.yaml", "[top, left", "[left, top"), {"plan", "report"}),
+    (edit("pipeline.yaml", "name: test", "name: other"), {"report"}),
+    (edit("log.csv", "n1,ann,left,1", "n1,ann,left,2,"), {"hops", "report"}),
+    (edit("pipeline.yaml", "output", "options: {expand: true}\noutput"), {"match", "report"}),
+    (touch, ALL - {"compile", "hops"}),
+]
+
+
+@pytest.mark.parametrize(("change", "again"), CHANGES)
+def test_only_what_depends_on_a_change_is_done_again(
+    file: Path, change: Callable[[Path], None], again: set[str]
+) -> None:
+    known = after(decided(file, {}))
+    change(file.parent)
+    decisions = decided(file, known)
+    assert {d.stage for d in decisions if d.action != "skip"} == again
+    assert all(d.action == "run" and d.why for d in decisions if d.stage in again)
+    assert all(d.action == "skip" for d in decided(file, after(decisions)))
+
+
+def test_new_files_are_a_run_of_their_own_each_time(file: Path) -> None:
+    known = after(decided(file, {}))
+    for number, name in ((2, "b"), (3, "c")):
+        write_posts(file.parent / "posts" / f"{name}.jsonl", 10 * number, 2, 0)
+        decisions = {d.stage: d for d in decided(file, known)}
+        for stage in ("ingest", "annotate", "match"):
+            assert (decisions[stage].action, decisions[stage].todo) == ("append", (number,))
+        assert decisions["compile"].action == "skip"
+        known = after(list(decisions.values()))
+    (file.parent / "posts" / "b.jsonl").unlink()
+    gone = {d.stage: d for d in decided(file, known)}
+    assert gone["ingest"].action == "run" and gone["ingest"].todo == (4,)
+
+
+WRONG = [
+    ("subscriptions: wants.txt", "subscriptoins: wants.txt", "did you mean 'subscriptions'"),
+    ("subscriptions: wants.txt\n", "", "subscriptions: is missing"),
+    ("wants.txt", "want.txt", "subscriptions.path"),
+    ("posts/*.jsonl", "post/*.jsonl", "notifications[0].path"),
+    ("format: json", "format: jsno", "did you mean 'json'"),
+    ("mapping: mapping.yaml", "mapping: no.yaml", "notifications[0].mapping"),
+    ("mapping: mapping.yaml", "mapping: {attributes: {a: {as: klass}}}", "did you mean 'class'"),
+    ("ontology: podcast.ttl", "ontology: podcasts.ttl", "ontology.files"),
+    ("ontology: podcast.ttl", "ontology: {files: podcast.ttl, reasoning: rdf}", "did you mean"),
+    ("[top, left, right]", "[top, top]", "stands twice"),
+    ("name: test", "name: test\nname: twice", "stands twice"),
+    ("name: test", "name: [", "not YAML"),
+    ("output: out", "output: log.csv", "should be a folder"),
+    ("output: out", "output: out\noptions: {shards: 0}", "options.shards"),
+    ("output: out", "output: out\nannotate: {category: clas}", "annotate.category"),
+    ("log.csv", "mapping.yaml", "deliveries"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), WRONG)
+def test_a_file_that_says_something_wrong_is_refused_by_key(
+    file: Path, old: str, new: str, told: str
+) -> None:
+    edit("pipeline.yaml", old, new)(file.parent)
+    with pytest.raises(InvalidInputError) as refused:
+        load_config(file)
+    assert told in str(refused.value) and "pipeline.yaml" in str(refused.value)
+
+
+def test_subscriptions_without_their_columns_are_refused(file: Path) -> None:
+    (file.parent / "wants.csv").write_text("subscription,filters\n1,a = 1\n", encoding="utf-8")
+    edit("pipeline.yaml", "wants.txt", "wants.csv")(file.parent)
+    with pytest.raises(InvalidInputError, match="no column 'filter'; did you mean 'filters'"):
+        load_config(file)
+
+
+def test_an_ontology_that_does_not_load_is_refused_before_spark(file: Path) -> None:
+    (file.parent / "podcast.ttl").write_text("this is no Turtle", encoding="utf-8")
+    from kbn.spark.pipeline import run
+
+    def no_spark() -> None:
+        raise AssertionError("too early")
+
+    with pytest.raises(OntologyError, match=r"podcast\.ttl"):
+        run(file, no_spark)  # type: ignore[arg-type]
+
+
+def test_annotate_adds_to_the_mapping_and_takes_from_it(file: Path) -> None:
+    assert load_config(file).annotate == {"category": "class"}
+    edit("pipeline.yaml", "output: out", "annotate: {category: no, genre: term}\noutput: out")(
+        file.parent
+    )
+    assert load_config(file).annotate == {"genre": "term"}
