@@ -24,12 +24,17 @@ from kbn.errors import (
 COMMANDS = [
     ["demo"],
     ["match"],
+    ["pipeline", "run"],
+    ["pipeline", "plan"],
+    ["pipeline", "status"],
     ["ontology", "compile"],
     ["ontology", "show"],
     ["lab", "list"],
     ["lab", "run"],
     ["lab", "report"],
     ["bench", "match"],
+    ["bench", "spark"],
+    ["bench", "stream"],
 ]
 
 

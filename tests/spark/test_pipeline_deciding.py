@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from tests.spark.pipelines import write_pipeline, write_posts
 
-from kbn.errors import InvalidInputError, OntologyError
+from kbn.errors import InvalidInputError, KbnError, OntologyError
+from kbn.spark.pipeline import plan, run
 from kbn.spark.pipeline.config import load_config
 from kbn.spark.pipeline.deciding import Decision, Found, decide
 from kbn.spark.pipeline.state import StageState
@@ -126,7 +127,6 @@ def test_subscriptions_without_their_columns_are_refused(file: Path) -> None:
 
 def test_an_ontology_that_does_not_load_is_refused_before_spark(file: Path) -> None:
     (file.parent / "podcast.ttl").write_text("this is no Turtle", encoding="utf-8")
-    from kbn.spark.pipeline import run
 
     def no_spark() -> None:
         raise AssertionError("too early")
@@ -141,3 +141,19 @@ def test_annotate_adds_to_the_mapping_and_takes_from_it(file: Path) -> None:
         file.parent
     )
     assert load_config(file).annotate == {"genre": "term"}
+
+
+def test_two_runs_do_not_work_in_one_folder(file: Path) -> None:
+    def meanwhile() -> None:
+        run(file, meanwhile)  # type: ignore[arg-type]
+
+    with pytest.raises(KbnError, match="another run is at work"):
+        run(file, meanwhile)  # type: ignore[arg-type]
+
+
+def test_a_damaged_state_says_what_to_do(file: Path) -> None:
+    (file.parent / "out").mkdir()
+    (file.parent / "out" / "state.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="--full"):
+        plan(file)
+    assert all(one.action == "run" for one in plan(file, full=True))

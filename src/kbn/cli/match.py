@@ -23,8 +23,7 @@ def match(
             "--subscriptions",
             "-s",
             exists=True,
-            dir_okay=False,
-            help="Who wants what: text, one a line, or JSON.",
+            help="Who wants what: text, one a line, or JSON; with --spark also CSV and Parquet.",
         ),
     ],
     notifications: Annotated[
@@ -32,9 +31,7 @@ def match(
         typer.Option(
             "--notifications",
             "-n",
-            exists=True,
-            dir_okay=False,
-            help="What was published: JSON or JSON Lines.",
+            help="What was published: JSON or JSON Lines; with --spark a file, folder or pattern.",
         ),
     ],
     ontology: Annotated[
@@ -50,17 +47,52 @@ def match(
     reasoning: Annotated[
         Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
     ] = Reasoning.RDFS,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Match on Spark, into tables below --out.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="With --spark: which one.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", file_okay=False, help="With --spark: where to.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="With --spark: json, cloudevents, csv, parquet or rss.")
+    ] = "json",
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping", metavar="FILE", help="With --spark: what fields become."
+        ),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="With --spark: JSON lines of the matches as well.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Match the notifications of one file against the subscriptions of another.
 
     A line `ann: duration < 1800` is ann's subscription; without a name it is known by its number.
-    Each notification gives one line, as soon as it is matched.
+    Each notification gives one line, as soon as it is matched. With --spark, files of any format
+    are matched into tables, and what is matched already is not matched again.
 
     \b
-    Example:
+    Examples:
       kbn match -s wants.txt -n posts.jsonl -o podcast
+      kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast --spark --out matched
     """
+    if spark:
+        from kbn.cli.match_on_spark import match_on_spark
+
+        files = [str(path.absolute()) for path in ontology or []]
+        wanted = {
+            "ontology": {"files": files, "reasoning": reasoning.value} if files else None,
+            "notifications": _source(notifications, format, mapping),
+            "subscriptions": str(subscriptions),
+        }
+        match_on_spark(wanted, out, master, lines=lines, as_json=as_json)
+        return
+    _check_here(notifications, out, master, mapping)
     matcher = _matcher(subscriptions, _load(ontology or [], reasoning))
     answers = _answers(matcher, notifications)
     if as_json:
@@ -71,6 +103,20 @@ def match(
         typer.echo("notification  wanted by")
         for name, keys in answers:
             typer.echo(f"{name:<12}  {', '.join(keys) or 'nobody'}")
+
+
+def _source(notifications: Path, format: str, mapping: Path | None) -> dict[str, str]:
+    made = {"path": str(notifications), "format": format}
+    return made if mapping is None else {**made, "mapping": str(mapping)}
+
+
+def _check_here(notifications: Path, *for_spark: object) -> None:
+    """Refuse what only Spark can do."""
+    if any(given is not None for given in for_spark):
+        raise typer.BadParameter("--out, --master and --mapping go with --spark")
+    if not notifications.is_file():
+        wrong = "is a folder: add --spark" if notifications.is_dir() else "there is no such file"
+        raise typer.BadParameter(f"{notifications}: {wrong}", param_hint="--notifications")
 
 
 def _load(files: list[Path], reasoning: Reasoning) -> Ontology:

@@ -128,6 +128,11 @@ def plan(
 
     `planner` is the name of one of `PLANNERS`, or a function like them; it is given `options`.
     `order` is that of `clusters`.
+
+    >>> from kbn.data import namespace, path
+    >>> made = plan(Ontology.load(path("animals")), ["top", "left", "right"])
+    >>> made.broker_for(namespace("animals") + "Dixie")
+    'right'
     """
     named = _brokers(brokers)
     choose, name = _planner(planner)

@@ -55,6 +55,11 @@ class SemanticMap:
 
     It is built once and then answers for any number of clients; distances it had to work out are
     remembered, within a bound on memory.
+
+    >>> from kbn.data import namespace, path
+    >>> animals = SemanticMap(Ontology.load(path("animals")))
+    >>> animals.medoid([namespace("animals") + name for name in ("Cats", "JackRussell", "Gus")])
+    Medoid(term='https://kbn.example/ontology/animals#JackRussell', spread=141..., cost=301, ...)
     """
 
     def __init__(self, ontology: Ontology, weights: Weights | None = None) -> None:

@@ -85,6 +85,11 @@ def clusters(ontology: Ontology, order: Iterable[str] | None = None) -> Clusters
     With `order`, a list of terms, the key listed first wins among the one a class keys and those of
     its direct parents; so a class can be in its parent's cluster although it keys one. What is not
     listed comes after what is.
+
+    >>> from kbn.data import namespace, path
+    >>> found = clusters(Ontology.load(path("animals")))
+    >>> sorted(iri.partition("#")[2] for iri in found.members(namespace("animals") + "Cats"))
+    ['Burmese', 'Cats', 'Dixie']
     """
     listed = _breadth_first(ontology)
     rank = {iri: number for number, iri in enumerate(listed)}

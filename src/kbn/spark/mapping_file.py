@@ -12,6 +12,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters.model import MAX_NAME
 from kbn.spark.conversions import KINDS, TIME_FORMATS, Moment
 from kbn.spark.mapping import Csv, Field, Mapping, suggestion
+from kbn.spark.yaml_file import read_yaml
 
 _KEYS = ("id", "publisher", "time", "attributes", "csv")
 _FIELD_KEYS = ("field", "as", "split", "default", "required", "format", "zone")
@@ -20,39 +21,12 @@ _CSV_KEYS = ("delimiter", "quote", "escape", "comment", "encoding", "columns")
 
 def read_mapping(path: Path) -> Mapping:
     """The mapping in a YAML file."""
-    return _Reading(str(path)).mapping(_yaml(path))
+    return _Reading(str(path)).mapping(read_yaml(path, "mapping"))
 
 
 def checked_mapping(data: object, where: str) -> Mapping:
     """The mapping the data says; `where` is named in errors."""
     return _Reading(where).mapping(data)
-
-
-def _yaml(path: Path) -> object:
-    import yaml
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Refuses a key that stands twice: the first of the two would be silently dropped."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen = set()
-            for key, _ in node.value:
-                name = key.value if isinstance(key.value, str) else None
-                if name in seen:
-                    line = key.start_mark.line + 1
-                    raise InvalidInputError(f"{path}, line {line}: the key {name!r} stands twice")
-                seen.add(name)
-            return super().construct_mapping(node, deep)
-
-    try:
-        with path.open(encoding="utf-8-sig") as stream:
-            return yaml.load(stream, Loader)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot read the mapping: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{path}: not UTF-8 text") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise InvalidInputError(f"{path}: not YAML: {error}") from None
 
 
 class _Reading:

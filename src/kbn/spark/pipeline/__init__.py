@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from kbn.spark.pipeline.config import PipelineConfig, load_config
+from kbn.spark.pipeline.config import PipelineConfig, checked_config, load_config
 from kbn.spark.pipeline.deciding import Decision
 from kbn.spark.pipeline.runner import Outcome, plan, run, table
 from kbn.spark.pipeline.state import Status, status
@@ -20,6 +20,7 @@ __all__ = [
     "Outcome",
     "PipelineConfig",
     "Status",
+    "checked_config",
     "load_config",
     "plan",
     "run",

@@ -118,6 +118,11 @@ def load_config(path: str | Path) -> PipelineConfig:
     return _Reading(Path(path), place.parent).config(place, read_yaml(Path(path), "pipeline"))
 
 
+def checked_config(data: object, where: str, directory: Path) -> PipelineConfig:
+    """The pipeline that data declares; `where` is named in errors, paths are from `directory`."""
+    return _Reading(Path(where), directory.absolute()).config(directory.absolute() / "-", data)
+
+
 class _Reading:
     """Reads one file; knows its name, for the errors."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from kbn.errors import KbnError
 from kbn.ontology import Ontology
 from kbn.spark.pipeline.config import PipelineConfig, load_config
 from kbn.spark.pipeline.deciding import STAGES, Decision, Found, decide
@@ -60,17 +63,44 @@ def run(
     spark: Session,
     *,
     full: bool = False,
+    until: str = STAGES[-1],
     progress: Progress | None = None,
 ) -> list[Outcome]:
     """Bring the output folder up to date; what became of each stage.
 
     The file, the paths it names and the ontology are checked first. `spark` is a session, or a
     function that starts one when it turns out to be needed. With `full` everything is done again.
+    Stages after `until` are left alone.
     """
     say = progress or (lambda stage, done, total: None)
     declared = config if isinstance(config, PipelineConfig) else load_config(config)
     ontology = declared.ontology.load()
-    decisions = plan(declared, ontology, full=full)
+    with _alone(declared.output):
+        return _run(declared, ontology, spark, full, STAGES.index(until), say)
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other runs out of an output folder; the lock goes with the process that holds it."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise KbnError(f"{out}: another run is at work here; wait for it to end") from None
+        yield
+
+
+def _run(
+    declared: PipelineConfig,
+    ontology: Ontology,
+    spark: Session,
+    full: bool,
+    last: int,
+    say: Progress,
+) -> list[Outcome]:
+    wanted = plan(declared, ontology, full=full)
+    decisions = [one for one in wanted if STAGES.index(one.stage) <= last]
     todo = [decision for decision in decisions if decision.action != "skip"]
     state = State() if full else State.read(declared.output)
     state.name = declared.name

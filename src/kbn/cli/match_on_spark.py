@@ -1,0 +1,42 @@
+"""`kbn match --spark`: the first half of a pipeline, declared on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from kbn.cli.output import print_facts, print_json, progress, remark_on_compiling
+
+LINES = "matches.jsonl"
+
+
+def match_on_spark(
+    wanted: dict[str, Any], out: Path | None, master: str | None, *, lines: bool, as_json: bool
+) -> None:
+    """Match files into tables below `out`, and say how many there are."""
+    from kbn.cli.pipeline import session_starter
+    from kbn.spark import pipeline
+
+    if out is None:
+        raise typer.BadParameter("say where the tables go: --out FOLDER", param_hint="--spark")
+    declared = {**wanted, "name": "match", "output": str(out), "options": {"expand": True}}
+    config = pipeline.checked_config(declared, "kbn match", Path.cwd())
+    remark_on_compiling()
+    start = session_starter(master)
+    with progress() as show:
+        outcomes = pipeline.run(config, start, until="match", progress=show)
+    if lines:
+        found = pipeline.table(start(), config, "matches")
+        found.write.mode("overwrite").json(str(config.output / LINES))
+    rows = {name: count for one in outcomes for name, count in one.rows.items()}
+    facts: dict[str, object] = {
+        name: rows[name]
+        for name in ("notifications", "quarantine", "unrecognised", "rejected", "matches")
+    }
+    facts["tables"] = str(config.output / "tables")
+    if as_json:
+        print_json(facts)
+        return
+    print_facts({n: f"{v:,}" if isinstance(v, int) else v for n, v in facts.items()})

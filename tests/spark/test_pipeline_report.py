@@ -1,0 +1,61 @@
+"""The page of a pipeline, from small tables and without Spark."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pytest
+
+from kbn.spark.pipeline.report import page
+from kbn.spark.pipeline.state import StageState
+
+STAGES = {"ingest": StageState({}, {}, {"notifications": 3, "quarantine": 1}, 1.5, "today")}
+
+
+class Open(HTMLParser):
+    """Which elements are open at the end: none, when the page is well formed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.append(tag)
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(text: str) -> Open:
+    parser = Open()
+    parser.feed(text)
+    assert parser.open == []
+    return parser
+
+
+def hours(count: int) -> pa.Table:
+    times = [datetime(2026, 11, 14) + timedelta(hours=n) for n in range(count)]
+    return pa.table({"time": times, "notifications": list(range(count))})
+
+
+@pytest.mark.parametrize("count", [1, 24, 30, 100])
+def test_a_page_is_well_formed_however_long_the_time(count: int) -> None:
+    seen = parsed(page("a <day>", {"when": hours(count)}, STAGES)).seen
+    assert seen.count("img") == 2  # the hours, and the timings
+
+
+def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
+    text = page("empty", {}, STAGES)
+    assert "Who wants it" not in text and "Clients and brokers" not in text
+    parsed(text)
+
+
+def test_names_from_outside_are_text_and_not_markup() -> None:
+    bad = pa.table({"attribute": ["c"], "text": ["<script>x</script>"], "notifications": [1]})
+    text = page("<b>", {"unrecognised": bad}, STAGES)
+    assert "<script>" not in text and "<title>&lt;b&gt;</title>" in text
