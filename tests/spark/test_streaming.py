@@ -29,7 +29,15 @@ from kbn.filters import Notification
 from kbn.spark.ingest import ingest, read
 from kbn.spark.manifests import Delivered
 from kbn.spark.sink import read_delivered
-from kbn.spark.streaming import kafka_sink, kafka_source, match_stream, pinned, to_kafka, unpin
+from kbn.spark.streaming import (
+    kafka_sink,
+    kafka_source,
+    match_stream,
+    pinned,
+    stream_id,
+    to_kafka,
+    unpin,
+)
 
 DRIVER = Path(__file__).parent / "stream_driver.py"
 RUN_LIMIT_S = 180
@@ -70,6 +78,9 @@ def test_any_streaming_dataframe_is_matched_once_at_pinned_versions(
         run()
     assert pairs(read_delivered(world.delivered).to_pylist()) == expected
     assert [m.facts["version"] for m in Delivered(world.delivered).batches()] == [1, 2]
+    owner = json.loads((world.delivered / "stream.json").read_text())["stream"]
+    assert owner == stream_id(str(world.checkpoint)) is not None
+    assert stream_id("s3a://somewhere/else") is None
     refused = read_delivered(tmp_path / "bad")
     assert refused.num_rows == 60 - len(world.published)
     assert refused.schema.names == ["source", "position", "record", "reason"]

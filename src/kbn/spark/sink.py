@@ -65,12 +65,14 @@ class Target:
         self._format = checked_format(options.get("fileFormat", "parquet").lower())
         self._schema = schema
         self._facts = json.loads(options.get("facts", "{}"))
+        self._stream = options.get("stream")
         self._peer = _peer(options)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         part = write_part(self.delivered.parts, batches, _arrow(self._schema), self._format)
         context = TaskContext.get()
-        return Written(part, None if context is None else context.getLocalProperty(QUERY_ID))
+        told = None if context is None else context.getLocalProperty(QUERY_ID)
+        return Written(part, self._stream or told)
 
     def commit(
         self, messages: Sequence[Any], batch: int | None, replaces: Sequence[str] = ()

@@ -63,7 +63,7 @@ VERSION = StructField("version", LongType())
 ROWS_PER_ARROW_BATCH = 16_384
 OPTIONS = {
     "path", "pattern", "form", "host", "port", "spool", "giveUpAfter", "subscriptions",
-    "maxRowsPerBatch", "delivered", "fileFormat", "batch", "facts",
+    "maxRowsPerBatch", "delivered", "fileFormat", "batch", "facts", "stream",
 }  # fmt: skip
 SPARKS_OWN = {"checkpointLocation", "queryName"}
 

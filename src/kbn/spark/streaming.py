@@ -65,6 +65,7 @@ def match_stream(
     job = MatchBatch(
         str(opened.directory.absolute()),
         local_path(str(path)),
+        str(checkpoint),
         None if quarantine is None else local_path(str(quarantine)),
         dict(options or {}),
         how,
@@ -81,6 +82,7 @@ class MatchBatch:
 
     store: str
     path: str
+    checkpoint: str
     quarantine: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     how: Mapping[str, Any] = field(default_factory=dict)
@@ -103,7 +105,21 @@ class MatchBatch:
         options: Mapping[str, str],
     ) -> None:
         writer = rows.write.format("kbn").mode("append").options(**options)
+        if stream := stream_id(self.checkpoint):
+            writer = writer.option("stream", stream)
         writer.option("batch", number).option("facts", json.dumps(facts)).save(path)
+
+
+def stream_id(checkpoint: str) -> str | None:
+    """The id of the stream a checkpoint is of; None where it cannot be read from here.
+
+    Tasks know it too, but not under Spark Connect.
+    """
+    try:
+        about = (Path(local_path(checkpoint)) / "metadata").read_text(encoding="utf-8")
+    except (OSError, InvalidInputError):
+        return None
+    return str(json.loads(about)["id"])
 
 
 def at_version(notifications: DataFrame, version: int, id: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """Choosing the best node for each of many query sets (compiled by Numba; arrays only).
 
 `table[t, c]` is the distance from candidate c to term t. Candidates with near numbers are near each
-other, so a block of 16 of them is as good as its nearest member to each term (`floors`) or worse:
+other, so a block of eight is as good as its nearest member to each term (`floors`) or worse:
 only blocks whose floors sum up to no more than the best so far are looked at one by one. Few are.
 All query sets go over one span of blocks before the next, so that its part of the floors stays in
 the processor's cache; what a set has found so far lies in `best`.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-BLOCK = 16
+BLOCK = 8
 SPAN = 128
 
 
