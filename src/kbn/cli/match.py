@@ -61,9 +61,7 @@ def match(
     ] = "json",
     mapping: Annotated[
         Path | None,
-        typer.Option(
-            "--mapping", metavar="FILE", help="With --spark: what fields become."
-        ),
+        typer.Option("--mapping", metavar="FILE", help="With --spark: what fields become."),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="With --spark: JSON lines of the matches as well.")

@@ -36,6 +36,10 @@ from kbn.matching.matcher import Matcher
 from kbn.ontology import Ontology
 
 NAMES = ("subscription", "subscriber", "filter")
+ID_IN_USE = (
+    "an earlier subscription has this id: give each its own (one subscriber may have several), "
+    "or join their filters with `or`"
+)
 PAIRS_MAX = 1 << 18
 """How many pairs a reader makes at a time; one notification with more makes all of its own."""
 
@@ -155,7 +159,7 @@ class ShardBuilder:
         rows = pa.table({"id": ids, "row": pa.array(np.arange(who.num_rows))})
         first = np.sort(rows.group_by("id").aggregate([("row", "min")])["row_min"].to_numpy())
         again = np.setdiff1d(np.arange(who.num_rows), first)
-        reason = pa.array(["the id is used by an earlier subscription"] * len(again), pa.string())
+        reason = pa.array([ID_IN_USE] * len(again), pa.string())
         self._reject(who.take(pa.array(again)).append_column("reason", reason))
         return np.isin(order, first)
 

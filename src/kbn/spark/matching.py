@@ -365,7 +365,8 @@ def _tell_of_rejected(reports: list[Report], strict: bool) -> None:
     told = f"{count} of the subscriptions cannot be compiled, the first because: {example}"
     if strict:
         raise InvalidInputError(told)
-    warnings.warn(f"{told}\n(all of them with reasons: store.rejected())", stacklevel=4)
+    where = "compile_subscriptions(…).rejected() has all of them, with reasons"
+    warnings.warn(f"{told}\n({where})", stacklevel=4)
 
 
 def _compiled(
