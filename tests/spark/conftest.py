@@ -19,6 +19,7 @@ FOR_TESTS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All of them on one pytest worker: a second JVM costs more than it saves."""
     here = Path(__file__).parent
