@@ -24,10 +24,10 @@ demo: setup java  ## a podcast day through the whole pipeline on Spark: who got 
 	@$(BIN)/kbn demo
 
 test: setup check  ## everything the build checks: style, types, tests
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-slow: setup  ## the tests that take minutes
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m slow
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
 
 check: setup  ## formatting, lint, strict types
 	@scripts/check

@@ -192,8 +192,10 @@ def test_a_reader_that_goes_away_causes_no_noise() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_real_interrupt_ends_a_real_process_with_130() -> None:
     code = (
-        "import sys, kbn.lab.experiment as e\n"
+        "import signal, sys, kbn.lab.experiment as e\n"
         "from kbn.cli import main\n"
+        # A shell that runs the tests in the background has its children ignore the signal.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def wait(): print('waiting', flush=True); sys.stdin.read(); return ()\n"
         "e.names = wait\n"
         "sys.exit(main(['lab', 'list']))"

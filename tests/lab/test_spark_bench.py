@@ -11,7 +11,7 @@ import pytest
 
 from kbn.cli import main
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.java]
+pytestmark = pytest.mark.java
 
 
 def told(*arguments: str) -> dict[str, Any]:

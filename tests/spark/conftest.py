@@ -1,4 +1,4 @@
-"""One Spark for all tests of this folder, on two cores; the JVM is started once and kept small."""
+"""One Spark for each pytest worker, on two cores; the JVM is started once and kept small."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ FOR_TESTS = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+@pytest.hookimpl(tryfirst=True)  # before the one that skips them where there is no Java
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them on one pytest worker: a second JVM costs more than it saves."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.java)
 
 

@@ -258,7 +258,7 @@ def test_pieces_are_cut_at_line_ends_and_small_files_go_together(
         (tmp_path / f"small{n:02d}").write_bytes(b"x%d\n" % n)
         slices.append(Slice(str(tmp_path / f"small{n:02d}"), 0, 3 + (n > 9)))
         whole.append(b"x%d" % n)
-    portions = pieces(slices)
+    portions = pieces(slices, 13)
     assert [line for portion in portions for part in portion for _, line in lines(part)] == whole
     assert 10 < len(portions) < 15
     first, second = portions[0][0], portions[1][0]

@@ -34,7 +34,7 @@ from kbn.errors import InvalidInputError, KbnError
 BLOCK = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PIECE_BYTES_MIN = 1 << 20
-PIECES_MAX = 64
+PIECE_BYTES_MAX = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +308,14 @@ def _cut(files: Sequence[File], start: Position, end: Position) -> list[tuple[st
     return found
 
 
-def pieces(slices: Sequence[Slice]) -> list[tuple[Slice, ...]]:
-    """The slices in portions for one task each, cut at line ends, none of them small."""
+def pieces(slices: Sequence[Slice], tasks: int) -> list[tuple[Slice, ...]]:
+    """The slices in portions for one task each, cut at line ends: about so many of equal size.
+
+    A task has a cost of its own, so small batches get fewer; and it has a buffer for one Arrow
+    batch only, so large ones get more.
+    """
     total = sum(each.end - each.start for each in slices)
-    wanted = max(PIECE_BYTES_MIN, -(-total // PIECES_MAX))
+    wanted = min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, -(-total // tasks)))
     portions: list[tuple[Slice, ...]] = []
     portion: list[Slice] = []
     room = wanted

@@ -16,6 +16,7 @@ read slices.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ VERSION = StructField("version", LongType())
 ROWS_PER_ARROW_BATCH = 16_384
 OPTIONS = {
     "path", "pattern", "form", "host", "port", "spool", "giveUpAfter", "subscriptions",
-    "maxRowsPerBatch", "delivered", "fileFormat", "batch", "facts", "stream",
+    "maxRowsPerBatch", "tasks", "delivered", "fileFormat", "batch", "facts", "stream",
 }  # fmt: skip
 SPARKS_OWN = {"checkpointLocation", "queryName"}
 
@@ -152,6 +153,11 @@ def reader_of(options: Mapping[str, str]) -> JsonReader:
     return JsonReader(cloudevents=form == "cloudevents")
 
 
+def tasks_of(options: Mapping[str, str]) -> int:
+    """How many tasks share a batch; as many as this machine has cores, unless it is said."""
+    return _number(options, "tasks") or os.cpu_count() or 1
+
+
 @dataclass
 class Portion(InputPartition):
     """What one task reads, and the version its rows are to be matched at."""
@@ -174,7 +180,8 @@ class FilesReader(DataSourceReader):
         inlet = inlet_of(self._options)
         assert isinstance(inlet, FilesInlet)
         version = newest_version(self._options.get("subscriptions"), 0)
-        return [Portion(piece, version) for piece in pieces(inlet.everything())]
+        portions = pieces(inlet.everything(), tasks_of(self._options))
+        return [Portion(portion, version) for portion in portions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there is nothing to read, Spark asks for a partition of its own making.
@@ -191,6 +198,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader = reader_of(options)
         self._store = options.get("subscriptions")
         self._rows_max = _number(options, "maxRowsPerBatch")
+        self._tasks = tasks_of(options)
         self._inlet = inlet_of(options)
         self._is_open = False
 
@@ -220,7 +228,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         found = self._inlet.slices(Position.from_json(start), Position.from_json(end))
         version = end["version"] if self._store is not None else None
-        return [Portion(piece, version) for piece in pieces(found)]
+        return [Portion(piece, version) for piece in pieces(found, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Portion)
