@@ -43,6 +43,7 @@ def test_spark_counts_what_sql_counts() -> None:
     assert set(report["times SQL"]) == {"SQL, predicate", "SQL, counting"}
 
 
+@pytest.mark.slow
 def test_a_stream_is_measured_from_source_to_sink() -> None:
     report = told(
         "stream", "--rate", "200", "--subscriptions", "300", "--seconds", "3", "--warm", "1"

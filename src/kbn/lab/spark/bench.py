@@ -233,8 +233,8 @@ def _counts(matched: DataFrame) -> Callable[[], int]:
 
 
 def _pairs(matched: DataFrame) -> Callable[[], int]:
-    # Every row is built and looked at: the sum keeps Spark from taking a short cut. The query is made
-    # anew each time, or Spark would use again what it shuffled the time before.
+    # Every row is built and looked at: the sum keeps Spark from taking a short cut. The query is
+    # made anew each time, or Spark would use again what it shuffled the time before.
     def work() -> int:
         looked_at = matched.agg(F.count("*"), F.sum(F.col("subscriber") % 7))
         return int(looked_at.collect()[0][0])
