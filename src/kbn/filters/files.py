@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbn.errors import FilterSyntaxError, InvalidInputError, LimitError
+from kbn.errors import FilterSyntaxError, InvalidInputError
 
 if TYPE_CHECKING:
     from kbn.filters import Notification, Subscription
@@ -154,28 +154,15 @@ def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _decoded(text: str, where: str) -> Any:
-    from kbn.filters.values import MAX_BAG_DEPTH
+    from kbn.filters.json_form import too_deep, with_each_name_once
 
     with _at(where):
         try:
-            return json.loads(text, object_pairs_hook=_with_each_name_once)
+            return json.loads(text, object_pairs_hook=with_each_name_once)
         except json.JSONDecodeError as error:
             raise InvalidInputError(f"not JSON: {error}") from error
         except RecursionError:
-            raise LimitError(
-                f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
-                limit="MAX_BAG_DEPTH",
-                maximum=MAX_BAG_DEPTH,
-            ) from None
-
-
-def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"an object has the name {twice!r} twice")
-    return found
+            raise too_deep() from None
 
 
 def _text(path: Path) -> str:

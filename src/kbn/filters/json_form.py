@@ -146,11 +146,26 @@ def decoded(data: object) -> object:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInputError(f"this is not JSON: {error}") from None
     except RecursionError:
-        raise LimitError(
-            f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
-            limit="MAX_BAG_DEPTH",
-            maximum=MAX_BAG_DEPTH,
-        ) from None
+        raise too_deep() from None
+
+
+def with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, for `json.loads`; a name given twice is a mistake."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInputError(f"an object has the name {twice!r:.60} twice")
+    return found
+
+
+def too_deep() -> LimitError:
+    """The error for JSON that no decoder follows to its end."""
+    return LimitError(
+        f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
+        limit="MAX_BAG_DEPTH",
+        maximum=MAX_BAG_DEPTH,
+    )
 
 
 class _Trouble(Exception):

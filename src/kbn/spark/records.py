@@ -18,7 +18,12 @@ import msgspec
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.cloudevents import from_cloudevent
-from kbn.filters.json_form import value_from_json, value_to_json
+from kbn.filters.json_form import (
+    too_deep,
+    value_from_json,
+    value_to_json,
+    with_each_name_once,
+)
 from kbn.filters.model import MAX_ATTRIBUTES, MAX_NAME, Notification
 from kbn.filters.values import INT_MAX, INT_MIN, MAX_BAG_DEPTH, MAX_BAG_SIZE, checked
 from kbn.spark.outcomes import Row, stable_id
@@ -43,7 +48,7 @@ def json_content(text: bytes) -> tuple[Any, bytes]:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInputError(_not_json(text, error)) from None
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
     written = _encode(content)
     # msgspec keeps the last of two equal names. Every name is followed by one colon and msgspec
     # never escapes one, so where nothing was dropped both texts have as many, unless the given
@@ -67,26 +72,9 @@ def _told(error: Exception) -> str:
 
 def _check_each_name_once(text: bytes) -> None:
     try:
-        json.loads(text.removeprefix(_BOM), object_pairs_hook=_with_each_name_once)
+        json.loads(text.removeprefix(_BOM), object_pairs_hook=with_each_name_once)
     except RecursionError:
-        raise _too_deep() from None
-
-
-def _with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInputError(f"an object has the name {twice!r:.60} twice")
-    return found
-
-
-def _too_deep() -> LimitError:
-    return LimitError(
-        f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
-        limit="bag depth",
-        maximum=MAX_BAG_DEPTH,
-    )
+        raise too_deep() from None
 
 
 # Values.
@@ -122,7 +110,7 @@ def _bag(values: list[Any], depth: int = 1) -> list[Any]:
     made = values
     if not _STRINGS.issuperset(map(type, values)):
         if depth > MAX_BAG_DEPTH:
-            raise _too_deep()
+            raise too_deep()
         made = [
             _bag(value, depth + 1) if type(value) is list else json_value(value)
             for value in values
