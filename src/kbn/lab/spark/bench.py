@@ -13,11 +13,10 @@ The least of the rounds counts. Rates are per core-second of CPU; the wall clock
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -103,11 +102,8 @@ class Report:
 
 def run(settings: Settings, progress: Progress = silent) -> Report:
     """Measure; EnginesDisagreeError when the relational plans count otherwise than we do."""
-    place = Path(tempfile.mkdtemp(prefix="kbn-bench-"))
-    try:
-        return _Run(settings, place, progress).report()
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with TemporaryDirectory(prefix="kbn-bench-", ignore_cleanup_errors=True) as place:
+        return _Run(settings, Path(place), progress).report()
 
 
 class _Run:

@@ -13,15 +13,14 @@ rest once the publisher had stopped.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from bisect import bisect_left, bisect_right
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -87,11 +86,8 @@ class Report:
 
 def run(settings: Settings, progress: Progress = silent) -> Report:
     """Publish, match, deliver and measure."""
-    place = Path(tempfile.mkdtemp(prefix="kbn-stream-"))
-    try:
-        return _Run(settings, place, progress).report()
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+    with TemporaryDirectory(prefix="kbn-stream-", ignore_cleanup_errors=True) as place:
+        return _Run(settings, Path(place), progress).report()
 
 
 class _Run:
