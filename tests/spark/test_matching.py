@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -200,6 +201,20 @@ def test_a_second_compilation_is_a_new_version(spark: SparkSession, tmp_path: Pa
         store = compile_subscriptions(table, directory=place)
     assert store.version == 2
     assert rows_of(match(given, str(place))) == [("n", "b", "b")]
+
+
+def test_a_store_made_anew_in_the_same_place_is_not_the_old_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Workers remember what they have open; the version alone would not tell the two apart."""
+    given = spark.createDataFrame([("n", '{"n": 1}')], ["id", "attributes"])
+    place = tmp_path / "store"
+    for key in ("a", "b"):
+        shutil.rmtree(place, ignore_errors=True)
+        table = spark.createDataFrame([(key, key, "n < 3")], columns.SUBSCRIPTIONS)
+        store = compile_subscriptions(table, directory=place)
+        assert store.version == 1
+        assert rows_of(match(given, store)) == [("n", key, key)]
 
 
 def test_empty_tables_match_nothing(spark: SparkSession) -> None:

@@ -1,6 +1,6 @@
 """A store: the versions of a set of subscriptions, on disk, for readers in many processes.
 
-    store.json                the format, and the digest of the ontology
+    store.json                the format, the digest of the ontology, a name no other store has
     ontology.kbno             the compiled ontology, mapped by every reader; absent if there is none
     bases/00000003/           all subscriptions of version 3, compiled: `shard=0/`, … and base.json
     changes/00000004.json     what version 4 added and removed
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -87,7 +88,8 @@ class SubscriptionStore:
             (place / name).mkdir(exist_ok=True)
         if ontology is not None:
             ontology.save(place / ONTOLOGY)
-        about = {"format": FORMAT, "ontology": ontology.digest if ontology is not None else None}
+        digest = ontology.digest if ontology is not None else None
+        about = {"format": FORMAT, "ontology": digest, "identity": uuid4().hex}
         _link(place / "store.json", json.dumps(about))
         return cls(place)
 
@@ -101,6 +103,12 @@ class SubscriptionStore:
                 f"{place} has format {about.get('format')}, and this kbn reads {FORMAT}"
             )
         return cls(place)
+
+    @cached_property
+    def identity(self) -> str:
+        """Tells this store from another that was, or will be, in the same place."""
+        about = _read_json(self.directory / "store.json", f"{self.directory} is gone")
+        return str(about["identity"])
 
     @cached_property
     def ontology(self) -> Ontology | None:

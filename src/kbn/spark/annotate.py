@@ -92,7 +92,7 @@ def annotate_batches(
     given: Iterable[pa.RecordBatch], path: str, fields: dict[str, str], drop: bool
 ) -> Iterator[pa.RecordBatch]:
     """Batches of NOTIFICATIONS into batches of ANNOTATED."""
-    annotator = Annotator(_names(path), fields, drop=drop)
+    annotator = Annotator(_names(opened_ontology(path)), fields, drop=drop)
     for batch in given:
         *others, attributes = batch.columns
         done = [annotator.annotate(text) for text in attributes.to_pylist()]
@@ -103,8 +103,8 @@ def annotate_batches(
 
 
 @lru_cache(maxsize=8)
-def _names(path: str) -> NameIndex:
-    return NameIndex(opened_ontology(path))
+def _names(ontology: Ontology) -> NameIndex:
+    return NameIndex(ontology)
 
 
 class _Value(NamedTuple):

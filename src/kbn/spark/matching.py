@@ -19,7 +19,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,12 @@ def match(
     if not pinned:
         notifications = _only_wanted(notifications, form, view.attributes)
     job = MatchJob(
-        str(store.directory.absolute()), None if pinned else view.version, form, expand, why
+        str(store.directory.absolute()),
+        store.identity,
+        None if pinned else view.version,
+        form,
+        expand,
+        why,
     )
     if by_shard:
         notifications, job = _spread(notifications, job, len(store.shards(view.base)))
@@ -162,6 +167,7 @@ class MatchJob:
     """One worker's whole job; called with its Arrow batches."""
 
     directory: str
+    identity: str
     version: int | None
     """None: each row says which, in its column `version`."""
     form: Form
@@ -172,7 +178,7 @@ class MatchJob:
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
             for part, version, shard in self._parts(batch):
-                view = _view(self.directory, version, shard)
+                view = _view(self.directory, self.identity, version, shard)
                 try:
                     yield from self._matched(view, part)
                 except InvalidInputError as error:
@@ -268,17 +274,20 @@ _REPORT_ARROW = pa.schema(
     ]
 )
 
-# What this worker has open: a view, and the directory and shard it is of. One is enough: a worker
-# works on one job at a time, and opening is cheap.
+# What this worker has open: a view, and the store and shard it is of. One is enough: a worker works
+# on one job at a time, and opening is cheap. The identity matters: a store may have been made anew
+# in the same place, with the same versions.
 _open: dict[tuple[str, int | None], View] = {}
 
 
-def _view(directory: str, version: int, shard: int | None) -> View:
-    key = (directory, shard)
+def _view(directory: str, identity: str, version: int, shard: int | None) -> View:
+    key = (identity, shard)
     view = _open.get(key)
     if view is not None and view.version == version:
         return view
     store = SubscriptionStore.open(visible(directory))
+    if store.identity != identity:
+        raise InvalidInputError(f"{directory} is another store now: call match again")
     base = store.base_of(version)
     if view is None or view.base != base or view.version > version:
         _open.clear()
@@ -438,9 +447,7 @@ def _spread(given: DataFrame, job: MatchJob, shards: int) -> tuple[DataFrame, Ma
     spread = given.withColumn(SHARD, F.explode(numbers)).repartition(max(1, shards), SHARD)
     if not given.isStreaming:
         spread = spread.sortWithinPartitions(SHARD)
-    return spread, MatchJob(
-        job.directory, job.version, job.form, job.expand, job.why, by_shard=shards > 0
-    )
+    return spread, replace(job, by_shard=shards > 0)
 
 
 def _schema(id: DataType, view: View, job: MatchJob) -> StructType:

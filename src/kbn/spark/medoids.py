@@ -172,7 +172,7 @@ def find_medoids(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, mentions) into batches of MEDOIDS."""
     for lot in _lots(given, lot_size):
-        semantic_map, parts = _map_and_clusters(path, weights)
+        semantic_map, parts = _map_and_clusters(opened_ontology(path), weights)
         names = lot.column("client").to_pylist()
         found = semantic_map.medoids(map(_counted, lot.column("mentions").to_pylist()))
         rows = [_row(client, medoid, parts) for client, medoid in zip(names, found, strict=True)]
@@ -180,8 +180,7 @@ def find_medoids(
 
 
 @lru_cache(maxsize=2)
-def _map_and_clusters(path: str, weights: Weights | None) -> tuple[SemanticMap, Clusters]:
-    ontology = opened_ontology(path)
+def _map_and_clusters(ontology: Ontology, weights: Weights | None) -> tuple[SemanticMap, Clusters]:
     return SemanticMap(ontology, weights), clusters_of(ontology)
 
 

@@ -46,10 +46,16 @@ def ontology_path(ontology: Ontology | str | os.PathLike[str] | None) -> str:
     return str(path.absolute())
 
 
-@lru_cache(maxsize=8)
 def opened_ontology(path: str) -> Ontology:
-    """The ontology in a file, opened once per process."""
-    return Ontology.open(visible(path))
+    """The ontology in a file, opened once per process; again when the file is another."""
+    place = visible(path)
+    status = place.stat()
+    return _opened(place, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=8)
+def _opened(path: Path, changed_ns: int, size: int) -> Ontology:
+    return Ontology.open(path)
 
 
 def visible(path: str) -> Path:
