@@ -17,9 +17,10 @@ PUBLIC = {
     *("Ontology", "Class", "Property", "Individual"),
     *("Bag", "Notification", "Filter", "Subscription"),
     *("Matcher", "Matches"),
+    *("Network", "connect", "Client"),
     *("SemanticMap", "Medoid", "clusters", "Clusters", "plan", "Plan"),
     *("KbnError", "InvalidInputError", "LimitError", "FilterSyntaxError", "UnknownTermError"),
-    *("OntologyError", "MissingDependencyError"),
+    *("OntologyError", "RemotePeerError", "TransportError", "MissingDependencyError"),
     "__version__",
 }
 

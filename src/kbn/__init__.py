@@ -19,6 +19,8 @@ from kbn.errors import (
     LimitError,
     MissingDependencyError,
     OntologyError,
+    RemotePeerError,
+    TransportError,
     UnknownTermError,
 )
 
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
     from kbn.filters import Bag, Filter, Notification, Subscription
     from kbn.matching import Matcher, Matches
     from kbn.ontology import Class, Individual, Ontology, Property
+    from kbn.simulation import Network
+    from kbn.transport import Client, connect
+    from kbn.simulation import Network
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Bag",
     "Class",
+    "Client",
     "Clusters",
     "Filter",
     "FilterSyntaxError",
@@ -44,16 +50,20 @@ __all__ = [
     "Matches",
     "Medoid",
     "MissingDependencyError",
+    "Network",
     "Notification",
     "Ontology",
     "OntologyError",
     "Plan",
     "Property",
+    "RemotePeerError",
     "SemanticMap",
     "Subscription",
+    "TransportError",
     "UnknownTermError",
     "__version__",
     "clusters",
+    "connect",
     "plan",
 ]
 
@@ -62,12 +72,14 @@ __all__ = [
 _HOMES = {
     "Bag": "kbn.filters",
     "Class": "kbn.ontology",
+    "Client": "kbn.transport",
     "Clusters": "kbn.clustering",
     "Filter": "kbn.filters",
     "Individual": "kbn.ontology",
     "Matcher": "kbn.matching",
     "Matches": "kbn.matching",
     "Medoid": "kbn.clustering",
+    "Network": "kbn.simulation",
     "Notification": "kbn.filters",
     "Ontology": "kbn.ontology",
     "Plan": "kbn.clustering",
@@ -75,6 +87,7 @@ _HOMES = {
     "SemanticMap": "kbn.clustering",
     "Subscription": "kbn.filters",
     "clusters": "kbn.clustering",
+    "connect": "kbn.transport",
     "plan": "kbn.clustering",
 }
 

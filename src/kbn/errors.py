@@ -120,6 +120,21 @@ class OntologyError(KbnError):
         super().__init__("\n  ".join(lines))
 
 
+class RemotePeerError(KbnError):
+    """Another broker or a client does what it must not: nobody here can act but drop it.
+
+    `peer` names it when that is known.
+    """
+
+    def __init__(self, message: str, *, peer: str = "") -> None:
+        self.peer = peer
+        super().__init__(f"{peer}: {message}" if peer else message)
+
+
+class TransportError(KbnError):
+    """A broker cannot be reached, or the connection to it was lost: try again later."""
+
+
 class MissingDependencyError(KbnError):
     """An optional part of kbn is needed and not installed; the message names the extra."""
 

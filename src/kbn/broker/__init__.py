@@ -1,0 +1,1 @@
+"""Brokers: what they say to each other and to clients, and what they decide."""

@@ -1,0 +1,87 @@
+"""Announcements: what one neighbour is told of everybody else's filters, and no more than needed.
+
+All filters but the neighbour's own are kept in covering order; its uncovered ones, the roots, are
+what it is told. Each announced root has a number, so that it can be withdrawn. With a `gate` only
+those subscriptions take part that it lets through: where advertisements are used, those that some
+advertisement of the neighbour's side may satisfy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable
+from typing import Literal
+
+from kbn.broker.messages import Announce
+from kbn.filters import Filter, Subscription
+from kbn.matching.poset import Change, Poset
+from kbn.ontology import Ontology
+
+Gate = Callable[[Subscription], bool]
+
+
+class Announcements:
+    """The filters one neighbour is told, as subscriptions come and go."""
+
+    def __init__(
+        self,
+        ontology: Ontology | None,
+        what: Literal["interest", "advertisement"] = "interest",
+        gate: Gate | None = None,
+    ) -> None:
+        self._what = what
+        self._poset = Poset(ontology)
+        self._gate = gate
+        self._numbers: dict[Filter, int] = {}
+        self._next = 1
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """What the neighbour has been told: no filter here covers another."""
+        return tuple(self._numbers)
+
+    def add(self, key: Hashable, subscription: Subscription) -> Announce | None:
+        """Take one more into account; what to tell the neighbour, if anything."""
+        if self._gate is not None and not self._gate(subscription):
+            return None
+        return self._told(self._poset.add(subscription, key))
+
+    def remove(self, key: Hashable) -> Announce | None:
+        """Take one out of account; what to tell the neighbour, if anything."""
+        if key not in self._poset:
+            return None
+        return self._told(self._poset.remove(key))
+
+    def reconsider(self, all_of_them: Iterable[tuple[Hashable, Subscription]]) -> list[Announce]:
+        """Ask the gate again about each, after what it goes by has changed."""
+        told = []
+        for key, subscription in all_of_them:
+            passes = self._gate is None or self._gate(subscription)
+            if passes and key not in self._poset:
+                told.append(self.add(key, subscription))
+            elif not passes and key in self._poset:
+                told.append(self.remove(key))
+        return [each for each in told if each is not None]
+
+    def everything(self) -> Announce:
+        """All of it, for a neighbour that knows nothing."""
+        return self._announce(tuple(self._numbers.items()), ())
+
+    def _told(self, change: Change) -> Announce | None:
+        if not change:
+            return None
+        added = []
+        for filter in change.send:
+            self._numbers[filter] = self._next
+            added.append((filter, self._next))
+            self._next += 1
+        return self._announce(added, [self._numbers.pop(filter) for filter in change.withdraw])
+
+    def _announce(self, added: Iterable[tuple[Filter, int]], dropped: Iterable[int]) -> Announce:
+        add = tuple((number, filter_text(filter)) for filter, number in added)
+        return Announce(self._what, add, tuple(dropped))
+
+
+def filter_text(filter: Filter) -> str:
+    """A filter's JSON, as brokers pass it on."""
+    return json.dumps(filter.to_json(), separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,414 @@
+"""Messages: everything that brokers and clients say to each other.
+
+Each is an immutable value; `wire.py` gives it a form in bytes. There are three conversations:
+
+**A client and its broker.** The client says `Hello` first; everything else it says is refused
+before the broker's `Welcome`. Requests are answered under the number they came with, and asking
+again is harmless, so a client repeats what was not answered. A client's *run* is a number that is
+larger each time its process starts.
+
+**Two neighbouring brokers, about their link.** `Greet` says which run of which broker speaks, and
+which run of the other it has heard of. The pair of the two runs is a *session*; what belongs to an
+older session is dropped. `Frame`s of a session are numbered and arrive once and in order;
+`Heard` acknowledges them. `Fire` carries a notification that may be lost.
+
+**Two neighbouring brokers, inside frames.** What each must know of the other's side: `Announce`
+what is wanted (or advertised) there, `Complete` when that is all, `Wave` and `Echo` to find out
+when everything said before has arrived everywhere, `Carry` for notifications that must not be
+lost, kept by the sender until `Took`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+VERSION = 1
+
+
+class Peer(NamedTuple):
+    """Whom a broker talks to."""
+
+    kind: Literal["broker", "client"]
+    name: str
+
+
+class NotificationId(NamedTuple):
+    """The same for every copy of one notification, wherever it is."""
+
+    publisher: str
+    run: int
+    number: int
+
+
+class Envelope(Struct, frozen=True, array_like=True):
+    """A notification on its way.
+
+    `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
+    handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
+    know who wants it (nobody advertised it), so it is carried to every broker.
+    """
+
+    publisher: str
+    run: int
+    number: int
+    time: float
+    content: bytes
+    durable: bool = False
+    hops: int = 0
+    everywhere: bool = False
+    path: tuple[str, ...] | None = None
+
+    @property
+    def id(self) -> NotificationId:
+        return NotificationId(self.publisher, self.run, self.number)
+
+
+class Message(Struct, frozen=True, array_like=True, tag=True):
+    """What every message is."""
+
+
+# From a client.
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """The first message of a connection.
+
+    `durable`: the broker keeps this client's subscriptions and deliveries until it says `Leave`.
+    `window`: how many deliveries it may be sent before it grants more (`Credit`).
+    `when_slow`: what to do with more than that: drop the oldest, or stop its publishers.
+    `published`: durable notifications up to this number are stored somewhere already.
+    """
+
+    client: str
+    run: int
+    version: int = VERSION
+    token: str = ""
+    durable: bool = False
+    window: int = 1000
+    when_slow: Literal["drop", "block"] = "drop"
+    published: int = 0
+    with_path: bool = False
+
+
+class Publish(Message, frozen=True, tag="publish"):
+    """Durable ones are numbered 1, 2, 3… in a run and taken in that order; others by `number` too,
+    in a row of their own, where a gap is a loss.
+    """
+
+    number: int
+    time: float
+    content: bytes
+    durable: bool = False
+
+
+class Subscribe(Message, frozen=True, tag="subscribe"):
+    """Under a number that is the client's own. `subscription` is JSON, or text with `is_text`."""
+
+    id: int
+    subscription: str
+    is_text: bool = False
+
+
+class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
+    id: int
+
+
+class Advertise(Message, frozen=True, tag="advertise"):
+    id: int
+    advertisement: str
+    is_text: bool = False
+
+
+class Unadvertise(Message, frozen=True, tag="unadvertise"):
+    id: int
+
+
+class Settle(Message, frozen=True, tag="settle"):
+    """Answer `Settled` when what I said so far is in force in the whole network."""
+
+    request: int
+
+
+class Leave(Message, frozen=True, tag="leave"):
+    """Deliver what is still on its way to me, then forget me and say `Left`."""
+
+    request: int
+
+
+class Acknowledge(Message, frozen=True, tag="acknowledge"):
+    """Durable deliveries up to this number are safe with me."""
+
+    number: int
+
+
+class Credit(Message, frozen=True, tag="credit"):
+    """So many deliveries, in all since `Hello`, may be sent to me."""
+
+    total: int
+
+
+class Ask(Message, frozen=True, tag="ask"):
+    """A question or an instruction to the broker itself; see `Broker.ANSWERS`."""
+
+    request: int
+    what: str
+    about: dict[str, Any] = {}
+
+
+class Alive(Message, frozen=True, tag="alive"):
+    """Nothing but a sign of life; either side."""
+
+
+# To a client.
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """The answer to `Hello`: durable notifications up to `taken` are stored; `ontology` is its
+    digest; `keeps` says whether the broker has a store; `resumed` that it knew this run before.
+    """
+
+    broker: str
+    run: int
+    ontology: str
+    taken: int
+    credit: int
+    keeps: bool
+    resumed: bool
+    version: int = VERSION
+
+
+class Taken(Message, frozen=True, tag="taken"):
+    """Durable notifications up to this number are stored."""
+
+    number: int
+
+
+class Done(Message, frozen=True, tag="done"):
+    """A `Subscribe`, `Unsubscribe`, `Advertise` or `Unadvertise` was carried out."""
+
+    what: str
+    id: int
+
+
+class Settled(Message, frozen=True, tag="settled"):
+    request: int
+
+
+class Left(Message, frozen=True, tag="left"):
+    request: int
+
+
+class Answer(Message, frozen=True, tag="answer"):
+    request: int
+    about: dict[str, Any]
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """What was asked is wrong or not allowed; nothing was done.
+
+    `what` and `reference` name the message: its kind, and its id, number or request; of a
+    notification, the number it has in its id.
+    """
+
+    what: str
+    reference: int
+    kind: str
+    reason: str
+
+
+class Deliver(Message, frozen=True, tag="deliver"):
+    """A notification, and the client's subscriptions that wanted it.
+
+    Durable deliveries and others are numbered separately; a number not above the last one is a
+    repetition. A durable one comes `after` another: who has not had that one has lost something,
+    and waits until it is repeated. `dropped` counts what was dropped because the client was slow.
+    """
+
+    number: int
+    durable: bool
+    subscriptions: tuple[int, ...]
+    envelope: Envelope
+    dropped: int = 0
+    after: int = 0
+
+
+class Redirect(Message, frozen=True, tag="redirect"):
+    """Move to that broker: the client goes there, and then says `Leave` here."""
+
+    broker: str
+    url: str
+
+
+class NewOntology(Message, frozen=True, tag="new-ontology"):
+    ontology: str
+
+
+class Grant(Message, frozen=True, tag="grant"):
+    """So many notifications, in all since `Hello`, may be published."""
+
+    total: int
+
+
+# Between brokers, about the link.
+
+
+class Who(Message, frozen=True, tag="who"):
+    """Asks a broker for its name, and answers with it; before anything else on a connection.
+
+    `broker` is the speaker's name, empty for a client. Whoever connects knows an address only.
+    """
+
+    broker: str = ""
+    version: int = VERSION
+
+
+class Greet(Message, frozen=True, tag="greet"):
+    """Who speaks, in which run, and which of the other's runs it answers to (0: none yet).
+
+    `role` is what the speaker is to the other. `view` names the spanning tree it believes in
+    (general peers only), `states` what it knows of others' links. A session stands when each has
+    greeted the other's current run with the same view.
+    """
+
+    broker: str
+    run: int
+    heard: int
+    role: Literal["peer", "master", "child"]
+    ontology: str
+    view: str = ""
+    states: tuple[LinkState, ...] = ()
+    version: int = VERSION
+    token: str = ""
+
+
+class LinkState(Struct, frozen=True, array_like=True):
+    """What one broker says of its own links: the newest `number` counts."""
+
+    broker: str
+    number: int
+    links: tuple[tuple[str, bool], ...]  # neighbour, is up
+
+
+class Frame(Message, frozen=True, tag="frame"):
+    """Part of a session: the `number`th body; `heard` of the other's bodies have arrived."""
+
+    sender_run: int
+    receiver_run: int
+    number: int
+    heard: int
+    body: Body
+
+
+class Heard(Message, frozen=True, tag="heard"):
+    """Frames up to `number` have arrived, and of the fired ones `fired` were handled."""
+
+    sender_run: int
+    receiver_run: int
+    number: int
+    fired: int = 0
+
+
+class Fire(Message, frozen=True, tag="fire"):
+    """A notification that may be lost; `number` tells late copies."""
+
+    sender_run: int
+    receiver_run: int
+    number: int
+    envelope: Envelope
+
+
+class Bye(Message, frozen=True, tag="bye"):
+    """The speaker takes this link down for good."""
+
+    broker: str
+    reason: str = ""
+
+
+# Between brokers, inside frames.
+
+
+class Announce(Message, frozen=True, tag="announce"):
+    """What is wanted (`interest`) or offered (`advertisement`) on my side of the link, and no more.
+
+    What is added counts before what is dropped is gone. Filters are JSON.
+    """
+
+    what: Literal["interest", "advertisement"]
+    add: tuple[tuple[int, str], ...] = ()
+    drop: tuple[int, ...] = ()
+
+
+class Complete(Message, frozen=True, tag="complete"):
+    """Whether what I announced is all there is on my side; until then, send me everything."""
+
+    is_complete: bool
+
+
+class Wave(Message, frozen=True, tag="wave"):
+    """Pass on, and answer `Echo` when all you passed it to have."""
+
+    origin: str
+    run: int
+    number: int
+
+
+class Echo(Message, frozen=True, tag="echo"):
+    origin: str
+    run: int
+    number: int
+
+
+class Carry(Message, frozen=True, tag="carry"):
+    """A notification that I keep until you say `Took` with its row; rows increase."""
+
+    row: int
+    envelope: Envelope
+
+
+class Took(Message, frozen=True, tag="took"):
+    """Everything up to this row is safe with me."""
+
+    row: int
+
+
+Body: TypeAlias = Announce | Complete | Wave | Echo | Carry | Took
+
+FromClient: TypeAlias = (
+    Hello
+    | Publish
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Settle
+    | Leave
+    | Acknowledge
+    | Credit
+    | Ask
+    | Alive
+)
+ToClient: TypeAlias = (
+    Welcome
+    | Taken
+    | Done
+    | Settled
+    | Left
+    | Answer
+    | Refused
+    | Deliver
+    | Redirect
+    | NewOntology
+    | Grant
+    | Alive
+)
+BetweenBrokers: TypeAlias = Greet | Frame | Heard | Fire | Bye
+AnyMessage: TypeAlias = FromClient | ToClient | BetweenBrokers | Who
+
+
+class Send(NamedTuple):
+    """What a broker or a client asks its shell to do."""
+
+    to: Peer
+    message: AnyMessage

@@ -1,0 +1,139 @@
+"""The routing table: who wants what, and who is to be told of it.
+
+One matcher holds the subscriptions of all attached clients and the announcements of all neighbours,
+each under the peer it came from. Each neighbour's announcements are kept beside it, fed with
+everything but the neighbour's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
+
+from kbn.broker.announcements import Announcements
+from kbn.broker.messages import Announce, Peer
+from kbn.filters import Filter, Notification, Subscription
+from kbn.matching import Matcher
+from kbn.matching.poset import Poset
+from kbn.ontology import Ontology
+
+Key = tuple[Peer, int]
+Told = tuple[str, Announce]
+
+
+class Wanted(NamedTuple):
+    """Who wants a notification: neighbours, and clients with those of their subscriptions."""
+
+    neighbours: set[str]
+    clients: dict[str, list[int]]
+
+
+class Register:
+    """Filters under keys, and which neighbours are told of them: each of all but its own."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Subscription] = {}
+        self._told: dict[str, Announcements] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    @property
+    def entries(self) -> Mapping[Key, Subscription]:
+        return self._entries
+
+    def add(self, key: Key, subscription: Subscription) -> list[Told]:
+        """Enter one; whom to tell what."""
+        self._entries[key] = subscription
+        told = ((name, a.add(key, subscription)) for name, a in self._others(key[0]))
+        return [(name, announce) for name, announce in told if announce is not None]
+
+    def remove(self, key: Key) -> list[Told]:
+        """Take one out, if it is there; whom to tell what."""
+        if self._entries.pop(key, None) is None:
+            return []
+        told = ((name, a.remove(key)) for name, a in self._others(key[0]))
+        return [(name, announce) for name, announce in told if announce is not None]
+
+    def join(self, name: str, announcements: Announcements) -> None:
+        """A neighbour joins that is to be told."""
+        self._told[name] = announcements
+        for key, subscription in self._not_from(name):
+            announcements.add(key, subscription)
+
+    def leave(self, name: str) -> None:
+        """A neighbour is to be told nothing more."""
+        self._told.pop(name, None)
+
+    def reconsider(self, name: str) -> list[Announce]:
+        """What a neighbour must be told now that what its gate goes by has changed."""
+        announcements = self._told.get(name)
+        return [] if announcements is None else announcements.reconsider(self._not_from(name))
+
+    def _others(self, source: Peer) -> Iterable[tuple[str, Announcements]]:
+        if source.kind == "client":
+            return self._told.items()
+        return ((name, a) for name, a in self._told.items() if name != source.name)
+
+    def _not_from(self, name: str) -> Iterator[tuple[Key, Subscription]]:
+        for key, subscription in self._entries.items():
+            if key[0] != ("broker", name):
+                yield key, subscription
+
+
+class RoutingTable(Register):
+    """The subscriptions a broker knows, by key: the peer they are from, and its number for them.
+
+    With `keeps_roots` the covering order of the whole table is kept too, for whoever wants to see
+    it; routing needs only what each neighbour is told.
+    """
+
+    def __init__(self, ontology: Ontology | None = None, *, keeps_roots: bool = False) -> None:
+        super().__init__()
+        self.ontology = ontology
+        self._matcher = Matcher(ontology)
+        self._poset = Poset(ontology) if keeps_roots else None
+
+    @property
+    def keeps_roots(self) -> bool:
+        return self._poset is not None
+
+    @property
+    def roots(self) -> tuple[Filter, ...] | None:
+        """The filters that no other covers, where they are kept."""
+        return None if self._poset is None else self._poset.roots
+
+    @property
+    def filter_count(self) -> int:
+        """The number of distinct filters."""
+        return self._matcher.group_count
+
+    def add(self, key: Key, subscription: Subscription) -> list[Told]:
+        """Enter a subscription; whom to tell what. An error changes nothing."""
+        self._matcher.add(subscription, key)
+        if self._poset is not None:
+            self._poset.add(subscription, key)
+        return super().add(key, subscription)
+
+    def remove(self, key: Key) -> list[Told]:
+        """Take a subscription out, if it is there; whom to tell what."""
+        if key in self._entries:
+            self._matcher.remove(key)
+            if self._poset is not None:
+                self._poset.remove(key)
+        return super().remove(key)
+
+    def match(self, notification: Notification) -> Wanted:
+        """Who wants it."""
+        wanted = Wanted(set(), {})
+        neighbours, clients = wanted
+        keys = cast(Iterable[Key], self._matcher.match(notification))
+        for peer, number in keys:
+            if peer.kind == "broker":
+                neighbours.add(peer.name)
+            else:
+                clients.setdefault(peer.name, []).append(number)
+        return wanted

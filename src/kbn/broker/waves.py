@@ -1,0 +1,133 @@
+"""Waves: how a broker finds out that everything it said before has arrived everywhere.
+
+A broker sends a wave to its neighbours; each passes it on to its other neighbours and echoes when
+all of them have echoed (Segall's propagation of information with feedback). Links keep order, so
+when the echoes are back, every broker has handled what was sent ahead of the wave, and whatever was
+on its way to the origin, sent before the echo, has arrived.
+
+One wave of a broker is on its way at a time. Requests that come meanwhile wait for the next and
+share it. A neighbour that starts again is sent what it had not echoed; who has forgotten a wave
+simply takes part again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kbn.broker.messages import Echo, Wave
+
+Request = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A wave of another broker: where it came from, and who has not echoed yet."""
+
+    came_from: str
+    waiting: set[str]
+
+
+class Waves:
+    """The waves that one broker has begun or passes on; `send` is given neighbour and message."""
+
+    def __init__(self, name: str, run: int, send: Callable[[str, Wave | Echo], None]) -> None:
+        self._name = name
+        self._run = run
+        self._send = send
+        self._number = 0
+        self._waiting: set[str] = set()
+        self._served: list[Request] = []
+        self._queued: list[Request] = []
+        self._passing: dict[tuple[str, int, int], _Passing] = {}
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a wave of our own has not come back."""
+        return bool(self._served)
+
+    def begin(self, request: Request, neighbours: Iterable[str]) -> None:
+        """Call `request` when all that was sent before now has arrived everywhere."""
+        self._queued.append(request)
+        if not self._served:
+            self._start(neighbours)
+
+    def _start(self, neighbours: Iterable[str]) -> None:
+        while self._queued and not self._served:
+            self._served, self._queued = self._queued, []
+            self._number += 1
+            self._waiting = set(neighbours)
+            for neighbour in sorted(self._waiting):
+                self._send(neighbour, self._wave())
+            if not self._waiting:
+                self._finish()
+
+    def pass_on(self, wave: Wave, came_from: str, onwards: Iterable[str]) -> None:
+        """Take part in another broker's wave."""
+        key = (wave.origin, wave.run, wave.number)
+        known = self._passing.get(key)
+        if known is not None:
+            known.came_from = came_from
+            return
+        waiting = set(onwards) - {came_from}
+        if wave.origin == self._name or not waiting:
+            self._send(came_from, Echo(*key))
+            return
+        self._passing[key] = _Passing(came_from, waiting)
+        for neighbour in sorted(waiting):
+            self._send(neighbour, wave)
+
+    def echoed(self, echo: Echo, neighbour: str, neighbours: Iterable[str]) -> None:
+        """A neighbour's part of the network has had the wave."""
+        key = (echo.origin, echo.run, echo.number)
+        if key == (self._name, self._run, self._number):
+            self._waiting.discard(neighbour)
+            if not self._waiting and self._served:
+                self._finish()
+                self._start(neighbours)
+            return
+        passing = self._passing.get(key)
+        if passing is not None:
+            passing.waiting.discard(neighbour)
+            self._echo_if_done(key)
+
+    def started_again(self, neighbour: str) -> None:
+        """The session with a neighbour is new: what it had not echoed is lost, so send it again."""
+        if neighbour in self._waiting:
+            self._send(neighbour, self._wave())
+        for key, passing in list(self._passing.items()):
+            if neighbour in passing.waiting:
+                self._send(neighbour, Wave(*key))
+
+    def gone(self, neighbour: str, neighbours: Iterable[str]) -> None:
+        """A neighbour is one no longer: nobody waits for it."""
+        self._waiting.discard(neighbour)
+        if self._served and not self._waiting:
+            self._finish()
+            self._start(neighbours)
+        for key, passing in list(self._passing.items()):
+            passing.waiting.discard(neighbour)
+            self._echo_if_done(key)
+
+    def begin_anew(self, neighbours: Iterable[str]) -> None:
+        """The tree has changed: other brokers' waves are theirs to repeat, ours we repeat."""
+        self._passing.clear()
+        if self._served:
+            self._queued = self._served + self._queued
+            self._served = []
+            self._waiting = set()
+        self._start(neighbours)
+
+    def _echo_if_done(self, key: tuple[str, int, int]) -> None:
+        passing = self._passing.get(key)
+        if passing is not None and not passing.waiting:
+            del self._passing[key]
+            self._send(passing.came_from, Echo(*key))
+
+    def _finish(self) -> None:
+        served, self._served = self._served, []
+        for request in served:
+            request()
+
+    def _wave(self) -> Wave:
+        return Wave(self._name, self._run, self._number)

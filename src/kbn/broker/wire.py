@@ -1,0 +1,189 @@
+"""Wire: messages in bytes, and where one ends on a stream and the next begins.
+
+A frame is its length, four bytes with the most significant first, and one message as MessagePack:
+an array of the message's kind and its fields in order. What a message may be depends on who speaks,
+so there is a decoder for each conversation: a client that says what only brokers say is refused
+here.
+
+Nothing a peer sends raises anything but `FrameError`. After one the stream cannot be trusted any
+more, for nobody knows where the next frame begins: drop the connection. The decoders prove types,
+not meanings: an integer may have up to 64 bits without a sign, a time may be NaN, and contents and
+filters inside are still bytes and text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeVar, cast
+
+from msgspec import MsgspecError
+from msgspec.msgpack import Decoder, Encoder
+
+from kbn.broker.messages import (
+    AnyMessage,
+    BetweenBrokers,
+    FromClient,
+    Greet,
+    Hello,
+    Refused,
+    ToClient,
+    Who,
+)
+from kbn.errors import InvalidInputError, RemotePeerError
+
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "FirstMessage",
+    "FrameError",
+    "FrameReader",
+    "decode_between_brokers",
+    "decode_first",
+    "decode_from_client",
+    "decode_name",
+    "decode_opening",
+    "decode_to_client",
+    "encode",
+]
+
+HEADER_BYTES = 4
+FRAME_BYTES_MAX = 2**32 - 1
+
+FirstMessage: TypeAlias = Hello | Greet
+
+
+class FrameError(RemotePeerError):
+    """What arrived is no frame, or no message that may be said here."""
+
+
+def encode(message: AnyMessage) -> bytes:
+    """The message as a frame; InvalidInputError for what has no form in bytes.
+
+    >>> from kbn.broker.messages import Alive
+    >>> encode(Alive())
+    b'\\x00\\x00\\x00\\x07\\x91\\xa5alive'
+    """
+    try:
+        body = _encode(message)
+    except (MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInputError(f"a {type(message).__name__} cannot be sent: {error}") from None
+    if len(body) > FRAME_BYTES_MAX:
+        raise InvalidInputError(f"a message of {len(body)} bytes cannot be sent")
+    return len(body).to_bytes(HEADER_BYTES, "big") + body
+
+
+class FrameReader:
+    """Cuts a stream into frames, however the stream was cut before.
+
+    Holds no more than one unfinished frame, and that is at most `limit_bytes` long (which may be
+    changed at any time). The time it takes is linear in what it is fed.
+
+    >>> reader = FrameReader(100)
+    >>> reader.feed(b"\\x00\\x00\\x00\\x02a"), reader.feed(b"b\\x00\\x00\\x00\\x01c")
+    ([], [b'ab', b'c'])
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        if not 0 < limit_bytes <= FRAME_BYTES_MAX:
+            raise InvalidInputError(
+                f"a frame's limit is from 1 to {FRAME_BYTES_MAX} bytes, not {limit_bytes}"
+            )
+        self.limit_bytes = limit_bytes
+        self._unfinished = bytearray()
+        self._wanted = HEADER_BYTES  # how long the unfinished part must be to be looked at again
+        self._broken: FrameError | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of a frame have arrived before its end; 0 between frames."""
+        return len(self._unfinished)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The bodies of the frames that are complete now, in order.
+
+        Raises FrameError at a length that is zero or above the limit, and from then on always.
+        What came whole before that is not told: it is the same stream.
+        """
+        if self._broken is not None:
+            raise FrameError(str(self._broken))
+        if not self._unfinished:
+            return self._cut(data)
+        self._unfinished += data
+        if len(self._unfinished) < self._wanted:
+            return []
+        whole, self._unfinished = bytes(self._unfinished), bytearray()
+        return self._cut(whole)
+
+    def _cut(self, data: bytes) -> list[bytes]:
+        """The complete frames of data that begins with one; the rest is kept for later."""
+        frames = []
+        start, end = 0, len(data)
+        self._wanted = HEADER_BYTES
+        while end - start >= HEADER_BYTES:
+            body = start + HEADER_BYTES
+            length = self._checked(int.from_bytes(data[start:body], "big"))
+            if end - body < length:
+                self._wanted = HEADER_BYTES + length
+                break
+            start = body + length
+            frames.append(data[body:start])
+        self._unfinished += data[start:]
+        return frames
+
+    def _checked(self, length: int) -> int:
+        if 0 < length <= self.limit_bytes:
+            return length
+        self._broken = FrameError(
+            f"a frame of {length} bytes; the limit is {self.limit_bytes}"
+            if length
+            else "a frame of no bytes"
+        )
+        self._unfinished.clear()
+        raise self._broken
+
+
+def decode_first(body: bytes) -> FirstMessage:
+    """The message that opens a connection to a broker: a client's, or another broker's."""
+    return _decoded(_FIRST, body, "a first message")
+
+
+def decode_opening(body: bytes) -> FirstMessage | Who:
+    """A first message, or the question for our name that may come before it."""
+    return _decoded(_OPENING, body, "a first message")
+
+
+def decode_name(body: bytes) -> Who | Refused:
+    """The answer to the question for a broker's name."""
+    return _decoded(_NAME, body, "a broker's name")
+
+
+def decode_from_client(body: bytes) -> FromClient:
+    """What a client says to its broker."""
+    return _decoded(_FROM_CLIENT, body, "a client's message")
+
+
+def decode_to_client(body: bytes) -> ToClient:
+    """What a broker says to its client."""
+    return _decoded(_TO_CLIENT, body, "a message to a client")
+
+
+def decode_between_brokers(body: bytes) -> BetweenBrokers:
+    """What a broker says to its neighbour."""
+    return _decoded(_BETWEEN_BROKERS, body, "a broker's message")
+
+
+T = TypeVar("T")
+
+
+def _decoded(decoder: Decoder[T], body: bytes, expected: str) -> T:
+    try:
+        return decoder.decode(body)
+    except (MsgspecError, UnicodeError, RecursionError, MemoryError, OverflowError) as error:
+        raise FrameError(f"expected {expected}: {error}") from None
+
+
+_encode = Encoder().encode
+_FIRST = cast(Decoder[FirstMessage], Decoder(cast(Any, FirstMessage)))
+_OPENING = cast(Decoder[FirstMessage | Who], Decoder(cast(Any, FirstMessage | Who)))
+_NAME = cast(Decoder[Who | Refused], Decoder(cast(Any, Who | Refused)))
+_FROM_CLIENT = cast(Decoder[FromClient], Decoder(cast(Any, FromClient)))
+_TO_CLIENT = cast(Decoder[ToClient], Decoder(cast(Any, ToClient)))
+_BETWEEN_BROKERS = cast(Decoder[BetweenBrokers], Decoder(cast(Any, BetweenBrokers)))

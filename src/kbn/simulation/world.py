@@ -1,0 +1,293 @@
+"""A world: an overlay, what its clients do and what goes wrong, all of it from one seed.
+
+The world is disturbed first: messages are lost, repeated and overtaken, links are cut, brokers
+crash and start again, clients move, subscribe and unsubscribe, while durable notifications are
+published. Then it is healed, and `check` demands what was promised:
+
+- a durable client has had every durable notification that one of its subscriptions wanted, if the
+  subscription was settled before the notification was published and not given up before the end;
+- nobody has had what none of its subscriptions wanted at any time;
+- nobody has had anything twice;
+- what one publisher published came in its order (with general peers only while the tree stands, so
+  there it is not demanded).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from kbn.broker.topology import Topology
+from kbn.filters import Notification, Subscription
+from kbn.simulation.faults import Faults
+from kbn.simulation.network import Network, SimulatedClient
+
+CALM = Faults(latency_s=0.002)
+HEALING_S_MAX = 30.0
+
+
+class PromiseBrokenError(AssertionError):
+    """Something was lost, doubled, disordered or delivered to the wrong client."""
+
+
+@dataclass(slots=True)
+class Interest:
+    """One subscription of a client, and when it began and ceased to count."""
+
+    subscription: Subscription
+    request: int | None = None
+    asked_at: float = 0.0
+    settled_at: float | None = None
+    given_up_at: float | None = None
+
+
+@dataclass(slots=True)
+class Published:
+    notification: Notification
+    publisher: str
+    number: int
+    at: float
+
+
+@dataclass(slots=True)
+class World:
+    """A network in trouble, and a record of what it owes to whom."""
+
+    seed: int
+    dice: Random
+    network: Network
+    interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
+    published: list[Published] = field(default_factory=list)
+    story: list[str] = field(default_factory=list)
+
+    @classmethod
+    def swarm(cls, seed: int, *, calm: bool = False) -> World:
+        """A world whose shape, clients and fault rates all come from the seed."""
+        dice = Random(seed)
+        topology = random_topology(dice, dice.randint(1, 6))
+        faults = CALM if calm else _random_faults(dice)
+        network = Network(
+            topology, seed=seed, faults=faults, ticks=True, advertisements=dice.random() < 0.3
+        )
+        world = cls(seed, dice, network)
+        world.tell(f"{topology.routing} {topology.links} {faults}")
+        for n in range(dice.randint(1, 4)):
+            world._attach(f"s{n}", durable=dice.random() < 0.8)
+        for n in range(dice.randint(1, 3)):
+            world._attach(f"p{n}", durable=False)
+        return world
+
+    @property
+    def subscribers(self) -> list[SimulatedClient]:
+        return [client for name, client in self.network.clients.items() if name[0] == "s"]
+
+    @property
+    def publishers(self) -> list[SimulatedClient]:
+        return [client for name, client in self.network.clients.items() if name[0] == "p"]
+
+    def tell(self, what: str) -> None:
+        self.story.append(f"{self.network.now:8.3f}  {what}")
+
+    def run(self, seconds: float = 4.0, steps: int = 40) -> None:
+        """Let things happen, good and bad, then heal the world and check it."""
+        for client in self.subscribers:
+            for _ in range(self.dice.randint(1, 3)):
+                self._subscribe(client)
+        for publisher in self.publishers:
+            if self.dice.random() < 0.5:
+                publisher.advertise(random_subscription(self.dice))
+        self.network.run_for(1.0)
+        for _ in range(steps):
+            self._something_happens()
+            self.network.run_for(self.dice.expovariate(steps / seconds))
+            self._note_settled()
+        self.heal()
+        self.check()
+
+    def heal(self) -> None:
+        """Mend everything and wait until what was promised is kept."""
+        self.tell("healed")
+        self.network.heal()
+        self.network.run_until(self._is_kept, HEALING_S_MAX)
+        self.network.run_for(3.0)
+
+    def check(self) -> None:
+        """Raise `PromiseBrokenError` where a promise is not kept."""
+        for publisher in self.publishers:
+            if publisher.core.unpublished:
+                self._broken(f"{publisher.core.unpublished} of {publisher.name} were never taken")
+        for client in self.subscribers:
+            got = [(r.id.publisher, r.id.number) for r in client.received]
+            if len(set(got)) != len(got):
+                twice = sorted({id for id in got if got.count(id) > 1})
+                self._broken(f"{client.name} had {twice} twice")
+            must, may = self._owed(client)
+            if must - set(got):
+                self._broken(f"{client.name} never had {sorted(must - set(got))}")
+            if set(got) - may:
+                self._broken(f"{client.name} had {sorted(set(got) - may)}, and wanted none")
+            self._check_order(client, got)
+
+    def _check_order(self, client: SimulatedClient, got: list[tuple[str, int]]) -> None:
+        if self.network.topology.routing == "general":
+            return
+        for publisher in {name for name, _ in got}:
+            numbers = [number for name, number in got if name == publisher]
+            if numbers != sorted(numbers):
+                self._broken(f"{client.name} had those of {publisher} in the order {numbers}")
+
+    def _is_kept(self) -> bool:
+        if any(publisher.core.unpublished for publisher in self.publishers):
+            return False
+        for client in self.subscribers:
+            if client.core.is_moving:
+                return False
+            must, _ = self._owed(client)
+            if len(must) > len(client.received):
+                return False
+            if must - {(r.id.publisher, r.id.number) for r in client.received}:
+                return False
+        return True
+
+    def _owed(self, client: SimulatedClient) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+        """What a client must have had, and what it may have had."""
+        must, may = set(), set()
+        for published in self.published:
+            id = (published.publisher, published.number * 2 + 1)
+            for interest in self.interests[client.name].values():
+                if not interest.subscription.matches(published.notification):
+                    continue
+                may.add(id)
+                settled = interest.settled_at
+                if (
+                    client.core.is_durable
+                    and settled is not None
+                    and settled < published.at
+                    and interest.given_up_at is None
+                ):
+                    must.add(id)
+        return must, may
+
+    def _note_settled(self) -> None:
+        for client in self.subscribers:
+            for interest in self.interests[client.name].values():
+                if (
+                    interest.settled_at is None
+                    and interest.request is not None
+                    and client.has("settle", interest.request)
+                ):
+                    interest.settled_at = self.network.now
+
+    # What happens.
+
+    def _something_happens(self) -> None:
+        kind = self.dice.choices(
+            ["publish", "crash", "restart", "cut", "mend", "subscribe", "unsubscribe", "move"],
+            [24, 2, 5, 3, 5, 2, 1, 2],
+        )[0]
+        getattr(self, f"_{kind}_something")()
+
+    def _publish_something(self) -> None:
+        publisher = self.dice.choice(self.publishers)
+        notification = random_notification(self.dice)
+        number = publisher.publish(notification, durable=True)
+        self.published.append(Published(notification, publisher.name, number, self.network.now))
+        self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
+
+    def _crash_something(self) -> None:
+        name = self.dice.choice(self.network.topology.brokers)
+        if name in self.network.brokers:
+            self.tell(f"{name} crashes")
+            self.network.crash(name)
+
+    def _restart_something(self) -> None:
+        down = [n for n in self.network.topology.brokers if n not in self.network.brokers]
+        if down:
+            name = self.dice.choice(down)
+            self.tell(f"{name} starts")
+            self.network.restart(name)
+
+    def _cut_something(self) -> None:
+        if self.network.topology.links:
+            one, other = self.dice.choice(self.network.topology.links)
+            self.tell(f"{one} - {other} is cut")
+            self.network.cut(one, other)
+
+    def _mend_something(self) -> None:
+        if self.network.topology.links:
+            one, other = self.dice.choice(self.network.topology.links)
+            self.tell(f"{one} - {other} is mended")
+            self.network.mend(one, other)
+
+    def _subscribe_something(self) -> None:
+        self._subscribe(self.dice.choice(self.subscribers))
+
+    def _unsubscribe_something(self) -> None:
+        client = self.dice.choice(self.subscribers)
+        interests = self.interests[client.name]
+        if interests:
+            id = self.dice.choice(sorted(interests))
+            interests[id].given_up_at = self.network.now
+            client.unsubscribe(id)
+            self.tell(f"{client.name} gives up {id}")
+
+    def _move_something(self) -> None:
+        client = self.dice.choice([*self.subscribers, *self.publishers])
+        to = self.dice.choice(self.network.topology.brokers)
+        self.tell(f"{client.name} is to move to {to}")
+        client.move(to)
+
+    def _subscribe(self, client: SimulatedClient) -> None:
+        subscription = random_subscription(self.dice)
+        id = client.subscribe(subscription)
+        request = client.settle()
+        self.interests[client.name][id] = Interest(subscription, request, self.network.now)
+        self.tell(f"{client.name} subscribes {id}: {subscription}")
+
+    def _attach(self, name: str, durable: bool) -> None:
+        at = self.dice.choice(self.network.topology.brokers)
+        self.network.client(name, at=at, durable=durable)
+        self.interests[name] = {}
+        self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
+
+    def _broken(self, what: str) -> None:
+        told = "\n".join(self.story)
+        raise PromiseBrokenError(f"seed {self.seed}: {what}\n{told}")
+
+
+def random_topology(dice: Random, size: int) -> Topology:
+    """A hierarchy, a tree of peers or a graph of peers, connected."""
+    names = [f"b{n}" for n in range(size)]
+    links = [(names[n], names[dice.randrange(n)]) for n in range(1, size)]
+    shape = dice.choice(["hierarchical", "acyclic", "general"])
+    if shape == "hierarchical":
+        return Topology.hierarchy({names[0]: None, **dict(links)})
+    if shape == "acyclic":
+        return Topology.peers(links, names)
+    for _ in range(dice.randrange(size + 1)):
+        one, other = dice.choice(names), dice.choice(names)
+        if one != other and (one, other) not in links and (other, one) not in links:
+            links.append((one, other))
+    return Topology.general(links, names)
+
+
+def random_subscription(dice: Random) -> Subscription:
+    """Narrow and wide ones, so that some cover others."""
+    parts = [f"{name} {dice.choice('<>')} {dice.randrange(10)}" for name in "xy"]
+    dice.shuffle(parts)
+    return Subscription.parse(" and ".join(parts[: dice.randint(1, 2)]))
+
+
+def random_notification(dice: Random) -> Notification:
+    return Notification({"x": dice.randrange(10), "y": dice.randrange(10)})
+
+
+def _random_faults(dice: Random) -> Faults:
+    if dice.random() < 0.3:
+        return CALM
+    return Faults(
+        latency_s=0.002,
+        jitter_s=dice.choice([0.0, 0.005, 0.05]),
+        loss=dice.choice([0.0, 0.01, 0.2]),
+        duplication=dice.choice([0.0, 0.01, 0.2]),
+    )
