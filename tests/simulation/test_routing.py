@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.matching.worlds import World, world_of
 
 from kbn import Network, Subscription
 from kbn.broker.topology import Topology
 from kbn.filters import Filter
 from kbn.filters.semantics import covers, resolve
 from kbn.simulation.network import SimulatedClient
-from tests.matching.worlds import World, world_of
 
 ROUNDS = 3
 SEEDS = range(12)

@@ -30,6 +30,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any, Literal, assert_never
 
 from msgspec import msgpack
@@ -84,6 +85,7 @@ from kbn.broker.messages import (
 )  # fmt: skip
 from kbn.broker.neighbour import CARRIED_AHEAD_MAX, FIRED_AHEAD_MAX, Neighbour, Role
 from kbn.broker.owed import OwedQueue
+from kbn.broker.rehoming import FIRST_WAVE, Rehoming
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.table import Register, RoutingTable, Told
@@ -158,8 +160,11 @@ class Broker:
         self._seen: OrderedDict[NotificationId, str] = OrderedDict()
         self.run = self._begin_run(now)
         self._link_run = self.run << 20
+        self._rows = count(self.run << 31)
         self._tree = SpanningTree(name, self._link_run)
         self._waves = Waves(name, self.run, self._send_wave)
+        self._rehoming: Rehoming | None = None
+        self._own_waves = Waves(name, self.run, self._send_wave, FIRST_WAVE)
         self._restore()
 
     # What the shell calls.
@@ -167,6 +172,7 @@ class Broker:
     def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
         """Have a neighbour; `role` is what it is to us."""
         self._check_link(name, role)
+        self._store.unmark(f"abandoned/{name}")
         self._add_neighbour(name, role).token = token
         return self._finish()
 
@@ -175,6 +181,37 @@ class Broker:
         if name in self._neighbours:
             self._send(Peer("broker", name), Bye(self.name))
             self._remove_neighbour(name)
+        return self._finish()
+
+    def rehome(
+        self,
+        old: str,
+        new: str,
+        now: float,
+        *,
+        token: str = "",
+        done: Callable[[str | None], None] = lambda trouble: None,
+    ) -> list[Send]:
+        """Move from one neighbour to another, with all clients and brokers behind us.
+
+        The shell connects to `new` as to any neighbour. `done` is called in the end, with the
+        reason when the move was given up.
+        """
+        self._now = now
+        known = self._neighbours.get(old)
+        if known is None or new in self._neighbours or self._rehoming is not None:
+            raise InvalidInputError(
+                f"{self.name!r} cannot move from {old!r} to {new!r}: the first must be a neighbour "
+                "and the second none, and one move must be over before the next"
+            )
+        if self.routing == "general":
+            raise InvalidInputError("general peers do not move: link the new one, unlink the old")
+        self._rehoming = Rehoming(old, new, done)
+        self.table.apart = self.offers.apart = self._rehoming.both
+        # Should we stop in the middle, we start again at the old place: the new one must know.
+        self._store.mark(f"abandoned/{new}", b"")
+        self._add_neighbour(new, known.role).token = token
+        self._own_waves.begin(self._joined, [new])
         return self._finish()
 
     def connected(self, peer: Peer, now: float) -> list[Send]:
@@ -387,7 +424,7 @@ class Broker:
             self._send(sender, Redirect(*attached.redirect))
 
     def _owed_to(self, peer: Peer, hello: Hello) -> OwedQueue | None:
-        return OwedQueue(self._store, peer, self.run) if hello.durable else None
+        return OwedQueue(self._store, peer, self._rows) if hello.durable else None
 
     def _taken_of(self, hello: Hello) -> int:
         """The last durable notification taken of this run of a publisher."""
@@ -608,7 +645,14 @@ class Broker:
         if is_new:
             for name, ids in wanted.clients.items():
                 self._deliver(self._clients[name], tuple(ids), kept, publisher)
+        came_from = None if source is None else source.name
+        if self._rehoming is not None:
+            self._rehoming.saw(envelope)
         for neighbour in self._tree_neighbours():
+            if self._rehoming is not None and not self._rehoming.lets_pass(
+                came_from, neighbour.name
+            ):
+                continue
             if neighbour is not source and self._takes(neighbour, wanted.neighbours, envelope):
                 self._pass_on(neighbour, kept)
 
@@ -662,6 +706,8 @@ class Broker:
 
     def _carry(self, neighbour: Neighbour) -> None:
         """Send what a neighbour is owed, so far ahead of what it took."""
+        if self._is_put_aside(neighbour):
+            return
         while neighbour.channel is not None and neighbour.owed.in_flight < CARRIED_AHEAD_MAX:
             owed = neighbour.owed.next()
             if owed is None:
@@ -669,7 +715,12 @@ class Broker:
             self._send_body(neighbour.name, Carry(owed.row, ENVELOPES.decode(owed.envelope)))
         self._follow(neighbour)
 
+    def _is_put_aside(self, neighbour: Neighbour) -> bool:
+        return self._rehoming is not None and neighbour.name == self._rehoming.new
+
     def _fire(self, neighbour: Neighbour) -> None:
+        if self._is_put_aside(neighbour):
+            return
         for fire in neighbour.fires():
             self._send(neighbour.peer, fire)
         self._follow(neighbour)
@@ -731,6 +782,8 @@ class Broker:
         """A broker nobody told us of greets: take it in, or tell it why not."""
         try:
             self._check_link(name, greet.role)
+            if self._store.marked(f"abandoned/{name}") is not None:
+                raise InvalidInputError("a move to you was not finished: link again")
             if self._guard.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
@@ -747,8 +800,11 @@ class Broker:
             raise InvalidInputError(
                 f"a {self.routing} broker has no {role}: both sides must use the same routing"
             )
-        if role == "master" and any(
-            n.role == "master" and n.name != name for n in self._neighbours.values()
+        moves_to_it = self._rehoming is not None and name == self._rehoming.new
+        if (
+            role == "master"
+            and not moves_to_it
+            and any(n.role == "master" and n.name != name for n in self._neighbours.values())
         ):
             raise InvalidInputError("a broker has one master at most")
 
@@ -757,7 +813,7 @@ class Broker:
         if known is not None:
             return known
         peer = Peer("broker", name)
-        neighbour = Neighbour(peer, role, OwedQueue(self._store, peer, self.run))
+        neighbour = Neighbour(peer, role, OwedQueue(self._store, peer, self._rows))
         neighbour.taken = neighbour.took = int(self._store.marked(f"taken/{name}") or 0)
         self._neighbours[name] = neighbour
         self._tell_of_others(neighbour)
@@ -788,9 +844,11 @@ class Broker:
         self.offers.leave(name)
         neighbour.channel = None
         self._forget_said(neighbour)
-        self._store.forget_owed(neighbour.peer)
+        owed = neighbour.owed.take_all()
         if self.routing == "general" and self._tree.remove_link(name):
             self._new_view()
+            for body in owed:
+                self._route_again(ENVELOPES.decode(body))
         self._waves.gone(name, self._wave_targets())
         self._tell_complete()
 
@@ -837,14 +895,14 @@ class Broker:
             neighbour.ontology = greet.ontology
             self._tell_complete()
         is_heard = greet.heard == self._link_run
+        if is_new_run or not is_heard:
+            self._greet(neighbour)  # ahead of the session's frames: without it they are dropped
         view = self._tree.view if self.routing == "general" else ""
         if is_heard and greet.view == view and self._is_in_tree(neighbour):
             if neighbour.channel is None:
                 self._begin_session(neighbour)
             elif not is_new_run:
                 self._say_again(neighbour)
-        if is_new_run or not is_heard:
-            self._greet(neighbour)
 
     def _is_in_tree(self, neighbour: Neighbour) -> bool:
         return self.routing != "general" or neighbour.name in self._tree.neighbours
@@ -917,6 +975,7 @@ class Broker:
         self._carry(neighbour)
         self._fire(neighbour)
         self._waves.started_again(neighbour.name)
+        self._own_waves.started_again(neighbour.name)
 
     def _say_again(self, neighbour: Neighbour) -> None:
         """After a reconnection within a session: what was not heard may be lost."""
@@ -936,7 +995,8 @@ class Broker:
             return
         match body:
             case Carry(row, envelope):
-                self._carried(row, envelope, neighbour)
+                if not self._holds_back(body, neighbour):
+                    self._carried(row, envelope, neighbour)
             case Took(row):
                 neighbour.owed.settle(row)
                 self._carry(neighbour)
@@ -945,19 +1005,68 @@ class Broker:
             case Complete(is_complete):
                 self._completed(is_complete, neighbour)
             case Wave():
-                self._waves.pass_on(body, neighbour.name, self._wave_targets())
-            case Echo():
-                self._waves.echoed(body, neighbour.name, self._wave_targets())
+                self._waved(body, neighbour)
+            case Echo(origin, _, number):
+                is_own = origin == self.name and number >= FIRST_WAVE
+                waves = self._own_waves if is_own else self._waves
+                waves.echoed(body, neighbour.name, [] if is_own else self._wave_targets())
             case _:
                 assert_never(body)
 
-    def _carried(self, row: int, envelope: Envelope, neighbour: Neighbour) -> None:
+    def _holds_back(self, message: Carry | Fire, neighbour: Neighbour) -> bool:
+        """Whether it must wait until a move of ours is over."""
+        if self._rehoming is None or neighbour.name != self._rehoming.new:
+            return False
+        self._rehoming.held.append(message)
+        return True
+
+    def _joined(self) -> None:
+        """The whole network knows what we want from the new side: drain the old one."""
+        move = self._rehoming
+        assert move is not None
+        if not move.came_round:
+            self._rehoming = None
+            self.table.apart = self.offers.apart = frozenset()
+            self._store.unmark(f"abandoned/{move.new}")
+            self._remove_neighbour(move.new)
+            self._send(Peer("broker", move.new), Bye(self.name, "not moving here after all"))
+            move.done(
+                f"{move.new!r} hangs below {self.name!r}, or is not connected to {move.old!r}"
+            )
+            return
+        move.phase = "draining"
+        self._own_waves.begin(self._rehomed, [move.old])
+
+    def _rehomed(self) -> None:
+        """The old side is drained: leave it, and go on at the new one."""
+        move, self._rehoming = self._rehoming, None
+        assert move is not None
+        self.table.apart = self.offers.apart = frozenset()
+        self._store.unmark(f"abandoned/{move.new}")
+        self._send(Peer("broker", move.old), Bye(self.name, "moved"))
+        self._remove_neighbour(move.old)
+        new = self._neighbours[move.new]
+        for message in move.held:
+            known = move.is_past(message.envelope)
+            if isinstance(message, Carry):
+                self._carried(message.row, message.envelope, new, known=known)
+            elif not known:
+                self._arrived(message.envelope, new)
+        self._tell_complete()
+        self._carry(new)
+        self._fire(new)
+        move.done(None)
+
+    def _carried(
+        self, row: int, envelope: Envelope, neighbour: Neighbour, *, known: bool = False
+    ) -> None:
         if row <= neighbour.taken:
             neighbour.took = 0  # say again that it was taken
             return
         neighbour.taken = row
         self._store.mark(f"taken/{neighbour.name}", str(row).encode())
-        self._arrived(envelope, neighbour)
+        if not known:
+            self._arrived(envelope, neighbour)
 
     def _fired(self, fire: Fire, neighbour: Neighbour) -> None:
         channel = neighbour.channel
@@ -968,7 +1077,8 @@ class Broker:
             return
         if fire.number > neighbour.last_fired:
             neighbour.last_fired = fire.number
-            self._arrived(fire.envelope, neighbour)
+            if not self._holds_back(fire, neighbour):
+                self._arrived(fire.envelope, neighbour)
 
     def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
         self.counts["received"] += 1
@@ -1028,8 +1138,10 @@ class Broker:
         """Tell each neighbour whether it has been told everything, where that has changed."""
         neighbours = self._tree_neighbours()
         unsure = [n.name for n in neighbours if not self._is_trusted(n) and self._tells_us(n)]
+        apart = frozenset() if self._rehoming is None else self._rehoming.both
         for neighbour in neighbours:
-            is_complete = not unsure or unsure == [neighbour.name]
+            other = apart if neighbour.name in apart else {neighbour.name}
+            is_complete = all(name in other for name in unsure)
             if neighbour.channel is not None and neighbour.told_complete != is_complete:
                 neighbour.told_complete = is_complete
                 self._send_body(neighbour.name, Complete(is_complete))
@@ -1045,6 +1157,18 @@ class Broker:
 
     def _wave(self, request: Callable[[], None]) -> None:
         self._waves.begin(request, self._wave_targets())
+
+    def _waved(self, wave: Wave, neighbour: Neighbour) -> None:
+        targets = self._wave_targets()
+        if self._rehoming is not None:
+            if wave.origin == self.name and neighbour.name == self._rehoming.old:
+                self._rehoming.came_round = True
+            if wave.origin == self.name:  # not behind what is put aside: that waits for this wave
+                self._send_body(neighbour.name, Echo(wave.origin, wave.run, wave.number))
+                return
+            if neighbour.name in self._rehoming.both:
+                targets = [name for name in targets if name not in self._rehoming.both]
+        self._waves.pass_on(wave, neighbour.name, targets)
 
     def _wave_targets(self) -> list[str]:
         return [neighbour.name for neighbour in self._tree_neighbours()]
@@ -1099,7 +1223,7 @@ class Broker:
             permission = self._guard.admit(kept.name, "") or _UNTIL_IT_COMES
             attached = Attached(
                 peer, 0, permission, kept.window, kept.when_slow,  # type: ignore[arg-type]
-                OwedQueue(self._store, peer, self.run), is_connected=False,
+                OwedQueue(self._store, peer, self._rows), is_connected=False,
             )  # fmt: skip
             redirect = self._store.marked(f"redirect/{kept.name}")
             attached.redirect = (

@@ -171,6 +171,7 @@ class ClientCore:
         self._next: Connection | None = None
         self._connections = {broker: self._home}
         self._redirect: Redirect | None = None
+        self._later: Redirect | None = None
         self._subscriptions: dict[int, Subscribe] = {}
         self._advertisements: dict[int, Advertise] = {}
         self._ids = 0
@@ -555,7 +556,10 @@ class ClientCore:
     # Moving.
 
     def _redirected(self, redirect: Redirect) -> None:
-        if redirect.broker == self._home.broker or self._redirect or self._next:
+        if self.is_moving:
+            self._later = redirect
+            return
+        if redirect.broker == self._home.broker:
             return
         self._redirect = redirect
         if not self._untaken:
@@ -604,6 +608,7 @@ class ClientCore:
         for delivery in held:
             self._hand_over(delivery, self._home, was_held=True)
         self._out.append(Moved(self._home.broker))
+        self._go_on()
 
     def _stay(self, connection: Connection) -> None:
         """The new broker will not have us: stay where we are."""
@@ -611,6 +616,13 @@ class ClientCore:
         self._next, self._redirect = None, None
         self._out.append(Disconnect(connection.broker))
         self._push()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Follow where we were sent while still on the way elsewhere."""
+        later, self._later = self._later, None
+        if later is not None:
+            self._redirected(later)
 
     # By the clock.
 

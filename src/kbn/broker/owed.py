@@ -7,6 +7,7 @@ The store holds them; here are those to be sent next, and how far sending is. Ro
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbn.broker.messages import Peer
@@ -28,12 +29,17 @@ class Owed(NamedTuple):
 
 
 class OwedQueue:
-    """The notifications owed to one peer, oldest first."""
+    """The notifications owed to one peer, oldest first.
 
-    def __init__(self, store: Store, peer: Peer, run: int) -> None:
+    `rows` numbers them. It is one for all peers of a broker, and goes on where it was when a peer
+    leaves and comes back: a row is never used twice.
+    """
+
+    def __init__(self, store: Store, peer: Peer, rows: Iterator[int]) -> None:
         self._store = store
         self._peer = peer
-        self._last_row = run << 31
+        self._rows = rows
+        self._last_row = next(rows)
         self._sent_row = 0
         self._ahead: deque[Owed] = deque()
         self._ahead_is_all = False
@@ -63,7 +69,7 @@ class OwedQueue:
 
     def push(self, key: int, note: bytes, envelope: bytes) -> None:
         """Owe one more, of a body the store keeps under `key`."""
-        self._last_row += 1
+        self._last_row = next(self._rows)
         self._store.owe(self._peer, self._last_row, key, note)
         if self._ahead_is_all and len(self._ahead) < AHEAD_MAX:
             self._ahead.append(Owed(self._last_row, 0, note, envelope))

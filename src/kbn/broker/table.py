@@ -34,6 +34,8 @@ class Register:
     def __init__(self) -> None:
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
+        # Neighbours that are not told of each other's (see `rehoming.py`).
+        self.apart: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -76,11 +78,17 @@ class Register:
     def _others(self, source: Peer) -> Iterable[tuple[str, Announcements]]:
         if source.kind == "client":
             return self._told.items()
-        return ((name, a) for name, a in self._told.items() if name != source.name)
+        return (
+            (name, a)
+            for name, a in self._told.items()
+            if name != source.name and not (name in self.apart and source.name in self.apart)
+        )
 
     def _not_from(self, name: str) -> Iterator[tuple[Key, Subscription]]:
         for key, subscription in self._entries.items():
-            if key[0] != ("broker", name):
+            kind, source = key[0]
+            is_apart = name in self.apart and source in self.apart
+            if kind == "client" or (source != name and not is_apart):
                 yield key, subscription
 
 

@@ -31,11 +31,13 @@ class _Passing:
 class Waves:
     """The waves that one broker has begun or passes on; `send` is given neighbour and message."""
 
-    def __init__(self, name: str, run: int, send: Callable[[str, Wave | Echo], None]) -> None:
+    def __init__(
+        self, name: str, run: int, send: Callable[[str, Wave | Echo], None], first: int = 0
+    ) -> None:
         self._name = name
         self._run = run
         self._send = send
-        self._number = 0
+        self._number = first
         self._waiting: set[str] = set()
         self._served: list[Request] = []
         self._queued: list[Request] = []
@@ -67,7 +69,8 @@ class Waves:
         key = (wave.origin, wave.run, wave.number)
         known = self._passing.get(key)
         if known is not None:
-            known.came_from = came_from
+            if known.came_from != came_from:  # a broker on the move is reached from two sides
+                self._send(came_from, Echo(*key))
             return
         waiting = set(onwards) - {came_from}
         if wave.origin == self._name or not waiting:

@@ -12,7 +12,7 @@ over real links, and `run_until` says what to wait for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -172,6 +172,7 @@ class Network:
         self.dice = Random(seed)
         self.clients: dict[str, SimulatedClient] = {}
         self.messages = 0
+        self.broker_moves: list[tuple[str, str, str | None]] = []
         self._faults = faults or Faults()
         self._faults_of: dict[frozenset[Peer], Faults] = {}
         self._settings: dict[str, Any] = {
@@ -242,6 +243,29 @@ class Network:
         broker = self._nodes[client.broker].broker
         if broker is not None and not self._ticks:
             self._send_all(client.broker, broker.disconnected(Peer("client", name), self.now))
+
+    def move_broker(self, name: str, to: str) -> None:
+        """Move a broker with all that hangs on it: to another master, or to another peer.
+
+        A peer must have one neighbour only, otherwise say which link is meant by moving it.
+        """
+        node, broker = self._node(name), self.broker(name)
+        ups = [n.name for n in broker.neighbours.values() if n.role != "child"]
+        if len(ups) != 1:
+            raise InvalidInputError(f"{name!r} has {len(ups)} neighbours it could move away from")
+        self._node(to)
+
+        def done(trouble: str | None) -> None:
+            if trouble is None:
+                links = tuple(
+                    (name, to) if set(link) == {name, ups[0]} else link
+                    for link in self.topology.links
+                )
+                self.topology = replace(self.topology, links=links)
+            self.broker_moves.append((name, to, trouble))
+
+        self._send_all(node.name, broker.rehome(ups[0], to, self.now, done=done))
+        self._send_all(node.name, broker.connected(Peer("broker", to), self.now))
 
     # Disturbances.
 

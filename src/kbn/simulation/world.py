@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kbn.broker.topology import Topology
+from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network, SimulatedClient
@@ -121,7 +122,7 @@ class World:
             if len(set(got)) != len(got):
                 twice = sorted({id for id in got if got.count(id) > 1})
                 self._broken(f"{client.name} had {twice} twice")
-            must, may = self._owed(client)
+            must, may = self.owed(client)
             if must - set(got):
                 self._broken(f"{client.name} never had {sorted(must - set(got))}")
             if set(got) - may:
@@ -142,14 +143,14 @@ class World:
         for client in self.subscribers:
             if client.core.is_moving:
                 return False
-            must, _ = self._owed(client)
+            must, _ = self.owed(client)
             if len(must) > len(client.received):
                 return False
             if must - {(r.id.publisher, r.id.number) for r in client.received}:
                 return False
         return True
 
-    def _owed(self, client: SimulatedClient) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    def owed(self, client: SimulatedClient) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
         for published in self.published:
@@ -182,8 +183,18 @@ class World:
 
     def _something_happens(self) -> None:
         kind = self.dice.choices(
-            ["publish", "crash", "restart", "cut", "mend", "subscribe", "unsubscribe", "move"],
-            [24, 2, 5, 3, 5, 2, 1, 2],
+            [
+                "publish",
+                "crash",
+                "restart",
+                "cut",
+                "mend",
+                "subscribe",
+                "unsubscribe",
+                "move",
+                "rehome",
+            ],
+            [24, 2, 5, 3, 5, 2, 1, 2, 1],
         )[0]
         getattr(self, f"_{kind}_something")()
 
@@ -236,6 +247,14 @@ class World:
         to = self.dice.choice(self.network.topology.brokers)
         self.tell(f"{client.name} is to move to {to}")
         client.move(to)
+
+    def _rehome_something(self) -> None:
+        name, to = (self.dice.choice(self.network.topology.brokers) for _ in range(2))
+        try:
+            self.network.move_broker(name, to)
+        except InvalidInputError:
+            return
+        self.tell(f"{name} is to move to {to}")
 
     def _subscribe(self, client: SimulatedClient) -> None:
         subscription = random_subscription(self.dice)

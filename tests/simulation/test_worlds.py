@@ -1,0 +1,60 @@
+"""Worlds in trouble: whatever goes wrong, what was promised is kept once it is healed.
+
+A failure tells its seed and the whole story; `scripts/simulate --seed N` plays it again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kbn.simulation.world import PromiseBrokenError, World
+
+SEEDS = 1000
+BATCH = 50
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_nothing_is_lost_doubled_or_disordered_whatever_goes_wrong(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        World.swarm(seed).run()
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_nor_from_a_seed_nobody_has_tried(number: int, seed: int) -> None:
+    World.swarm(seed * 5 + number).run()
+
+
+def test_the_same_seed_is_the_same_world() -> None:
+    stories = []
+    for _ in range(2):
+        world = World.swarm(3)
+        world.run()
+        received = {name: client.received for name, client in world.network.clients.items()}
+        stories.append((world.story, world.network.messages, received))
+    assert stories[0] == stories[1]
+
+
+def test_a_broken_promise_is_told_with_the_seed_and_the_story() -> None:
+    world = World.swarm(8)
+    world.run()
+    client = next(each for each in world.subscribers if each.received)
+    client.received.append(client.received[0])
+    with pytest.raises(PromiseBrokenError, match=r"seed 8: .* twice\n.*attaches to"):
+        world.check()
+
+
+def test_a_loss_is_noticed() -> None:
+    for seed in range(50):
+        world = World.swarm(seed)
+        world.run()
+        for client in world.subscribers:
+            must, _ = world.owed(client)
+            if must:
+                lost = next(iter(must))
+                client.received[:] = [
+                    r for r in client.received if (r.id.publisher, r.id.number) != lost
+                ]
+                with pytest.raises(PromiseBrokenError, match="never had"):
+                    world.check()
+                return
+    pytest.fail("no world had anything to lose")
