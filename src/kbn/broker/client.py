@@ -498,6 +498,9 @@ class ClientCore:
     def _delivered(self, delivery: Deliver, connection: Connection) -> None:
         if delivery.durable:
             if delivery.number <= connection.last_durable:
+                if delivery.number <= connection.to_acknowledge:
+                    connection.consumed += 1  # in an earlier connection; here it used up credit
+                    self._credit(connection)
                 self._acknowledge(connection, again=True)
                 return
             if delivery.after > connection.last_durable:

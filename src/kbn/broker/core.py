@@ -1,0 +1,172 @@
+"""What all parts of a broker share: its settings, its state, and how it sends.
+
+A broker is built in layers, each in a file: this, then how notifications are routed (`routing.py`),
+how neighbours are kept (`links.py`), how clients are served (`service.py`),
+and on top the face its shell sees (`broker.py`). A layer calls only those below.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import count
+from typing import Literal, TypedDict
+
+from kbn.broker.access import Guard, Limits, OpenDoor
+from kbn.broker.attached import Attached
+from kbn.broker.messages import (
+    AnyMessage,
+    Body,
+    Echo,
+    NotificationId,
+    Peer,
+    Send,
+    Wave,
+)  # fmt: skip
+from kbn.broker.neighbour import Neighbour
+from kbn.broker.rehoming import FIRST_WAVE, Rehoming
+from kbn.broker.spanning import SpanningTree
+from kbn.broker.store import MemoryStore, Store
+from kbn.broker.table import Register, RoutingTable, Told
+from kbn.broker.waves import Waves
+from kbn.filters import Subscription
+from kbn.ontology import Ontology
+
+Routing = Literal["hierarchical", "acyclic", "general"]
+READ_MAX = 65_536
+
+
+class Settings(TypedDict, total=False):
+    """What a broker can be told when it is made; see `Broker`."""
+
+    routing: Routing
+    ontology: Ontology | None
+    ontology_digest: str
+    store: Store | None
+    keeps: bool
+    advertisements: bool
+    guard: Guard | None
+    limits: Limits | None
+    keeps_roots: bool
+    now: float
+    heartbeat_s: float
+    dead_after_s: float
+    retransmit_s: float | None
+
+
+class Core:
+    """A broker's state. For its parts only."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        routing: Routing = "acyclic",
+        ontology: Ontology | None = None,
+        ontology_digest: str = "",
+        store: Store | None = None,
+        keeps: bool = True,
+        advertisements: bool = False,
+        guard: Guard | None = None,
+        limits: Limits | None = None,
+        keeps_roots: bool = False,
+        now: float = 0.0,
+        heartbeat_s: float = 1.0,
+        dead_after_s: float = 5.0,
+        retransmit_s: float | None = None,
+    ) -> None:
+        self.name = name
+        self.routing = routing
+        self.limits = limits or Limits()
+        self.counts = {
+            "published": 0, "delivered": 0, "forwarded": 0, "received": 0, "dropped": 0,
+            "refused": 0, "matched": 0,
+        }  # fmt: skip
+        self.table = RoutingTable(ontology, keeps_roots=keeps_roots)
+        self.offers = Register()
+        self._ontology_digest = ontology_digest
+        self._store: Store = MemoryStore(name) if store is None else store
+        self._keeps = keeps
+        self._advertises = advertisements
+        self._guard = guard or OpenDoor()
+        self._heartbeat_s = heartbeat_s
+        self._dead_after_s = dead_after_s
+        self._retransmit_s = retransmit_s
+        self._beat_at = now
+        self._now = now
+        self._out: list[Send] = []
+        self._clients: dict[str, Attached] = {}
+        self._neighbours: dict[str, Neighbour] = {}
+        self._to_pump: dict[str, Attached] = {}
+        self._next_key = 0
+        self._read: dict[tuple[str, bool], Subscription] = {}
+        self._seen: OrderedDict[NotificationId, str] = OrderedDict()
+        self.run = self._begin_run(now)
+        self._link_run = self.run << 20
+        self._rows = count(self.run << 31)
+        self._tree = SpanningTree(name, self._link_run)
+        self._waves = Waves(name, self.run, self._send_wave)
+        self._rehoming: Rehoming | None = None
+        self._own_waves = Waves(name, self.run, self._send_wave, FIRST_WAVE)
+
+    def _begin_run(self, now: float) -> int:
+        run = max(int(now), int(self._store.marked("run") or 0) + 1)
+        self._store.mark("run", str(run).encode())
+        return run
+
+    def _parsed(self, text: str, is_text: bool) -> Subscription:
+        known = self._read.get((text, is_text))
+        if known is None:
+            if len(self._read) >= READ_MAX:
+                self._read.clear()
+            known = self._read[text, is_text] = self._parse(text, is_text)
+        return known
+
+    def _parse(self, text: str, is_text: bool) -> Subscription:
+        if is_text:
+            ontology = self.table.ontology
+            return Subscription.parse(text, None if ontology is None else ontology.prefixes)
+        return Subscription.from_json(text)
+
+    def _tree_neighbours(self) -> list[Neighbour]:
+        if self.routing != "general":
+            return list(self._neighbours.values())
+        return [n for n in self._neighbours.values() if n.name in self._tree.neighbours]
+
+    def _is_in_tree(self, neighbour: Neighbour) -> bool:
+        return self.routing != "general" or neighbour.name in self._tree.neighbours
+
+    def _is_trusted(self, neighbour: Neighbour) -> bool:
+        """Whether a neighbour wants nothing but what it announced."""
+        return neighbour.is_complete and neighbour.ontology == self._ontology_digest
+
+    def _wave(self, request: Callable[[], None]) -> None:
+        self._waves.begin(request, self._wave_targets())
+
+    def _wave_targets(self) -> list[str]:
+        return [neighbour.name for neighbour in self._tree_neighbours()]
+
+    def _send(self, to: Peer, message: AnyMessage) -> None:
+        self._out.append(Send(to, message))
+
+    def _send_body(self, name: str, body: Body) -> None:
+        neighbour = self._neighbours.get(name)
+        if neighbour is not None and neighbour.channel is not None:
+            self._send(neighbour.peer, neighbour.channel.send(body, self._now))
+
+    def _send_wave(self, name: str, body: Wave | Echo) -> None:
+        """Send a wave or an echo, but not ahead of notifications that wait."""
+        neighbour = self._neighbours.get(name)
+        if neighbour is not None and neighbour.channel is not None:
+            neighbour.put_behind(body)
+            self._follow(neighbour)
+
+    def _follow(self, neighbour: Neighbour) -> None:
+        for body in neighbour.no_longer_behind():
+            self._send_body(neighbour.name, body)
+
+    def _tell_interest(self, told: list[Told]) -> None:
+        for name, announce in told:
+            self._send_body(name, announce)
+
+    _tell_offer = _tell_interest

@@ -1,0 +1,436 @@
+"""Links: the neighbours of a broker, what they want and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from kbn.broker import content
+from kbn.broker.announcements import Announcements
+from kbn.broker.attached import ENVELOPES
+from kbn.broker.messages import (
+    Announce,
+    BetweenBrokers,
+    Bye,
+    Carry,
+    Complete,
+    Echo,
+    Envelope,
+    Fire,
+    Frame,
+    Greet,
+    Heard,
+    NotificationId,
+    Peer,
+    Took,
+    Wave,
+)  # fmt: skip
+from kbn.broker.neighbour import FIRED_AHEAD_MAX, Neighbour, Role
+from kbn.broker.owed import OwedQueue
+from kbn.broker.rehoming import FIRST_WAVE
+from kbn.broker.routing import Router
+from kbn.errors import InvalidInputError, KbnError
+from kbn.filters import Subscription
+from kbn.filters.intersection import may_intersect
+
+ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "master": "child", "child": "master"}
+
+
+class Links(Router):
+    """Keeps sessions with neighbours, and tells them what they must know."""
+
+    def _from_neighbour(self, message: BetweenBrokers, name: str) -> None:
+        neighbour = self._neighbours.get(name)
+        if neighbour is None:
+            if not isinstance(message, Greet):
+                return
+            neighbour = self._stranger(message, name)
+            if neighbour is None:
+                return
+        neighbour.heard_at = self._now
+        match message:
+            case Frame():
+                self._framed(message, neighbour)
+            case Fire():
+                self._fired(message, neighbour)
+            case Heard():
+                self._heard(message, neighbour)
+            case Greet():
+                self._greeted(message, neighbour)
+            case Bye():
+                self._remove_neighbour(name)
+            case _:
+                assert_never(message)
+
+    def _stranger(self, greet: Greet, name: str) -> Neighbour | None:
+        """A broker nobody told us of greets: take it in, or tell it why not."""
+        try:
+            self._check_link(name, greet.role)
+            if self._store.marked(f"abandoned/{name}") is not None:
+                raise InvalidInputError("a move to you was not finished: link again")
+            if self._guard.admit(name, greet.token) is None:
+                raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
+        except KbnError as error:
+            self._send(Peer("broker", name), Bye(self.name, str(error)))
+            return None
+        neighbour = self._add_neighbour(name, greet.role)
+        neighbour.is_connected = True
+        return neighbour
+
+    def _check_link(self, name: str, role: Role) -> None:
+        if name == self.name:
+            raise InvalidInputError(f"broker {name!r} cannot be its own neighbour")
+        if (self.routing == "hierarchical") == (role == "peer"):
+            raise InvalidInputError(
+                f"a {self.routing} broker has no {role}: both sides must use the same routing"
+            )
+        moves_to_it = self._rehoming is not None and name == self._rehoming.new
+        if (
+            role == "master"
+            and not moves_to_it
+            and any(n.role == "master" and n.name != name for n in self._neighbours.values())
+        ):
+            raise InvalidInputError("a broker has one master at most")
+
+    def _add_neighbour(self, name: str, role: Role) -> Neighbour:
+        known = self._neighbours.get(name)
+        if known is not None:
+            return known
+        peer = Peer("broker", name)
+        neighbour = Neighbour(peer, role, OwedQueue(self._store, peer, self._rows))
+        neighbour.taken = neighbour.took = int(self._store.marked(f"taken/{name}") or 0)
+        self._neighbours[name] = neighbour
+        self._tell_of_others(neighbour)
+        if self.routing == "general" and self._tree.set_link(name, False):
+            self._new_view()
+        self._tell_complete()
+        return neighbour
+
+    def _tell_of_others(self, neighbour: Neighbour) -> None:
+        """Work out what a neighbour is to be told, from the beginning."""
+        ontology = self.table.ontology
+        if neighbour.role != "child":
+            gate = self._gate(neighbour) if self._advertises else None
+            neighbour.announcements = Announcements(ontology, "interest", gate)
+            self.table.join(neighbour.name, neighbour.announcements)
+        if self._advertises:
+            neighbour.offers = Announcements(ontology, "advertisement")
+            self.offers.join(neighbour.name, neighbour.offers)
+
+    def _gate(self, neighbour: Neighbour) -> Callable[[Subscription], bool]:
+        return lambda subscription: self._may_be_published(neighbour, subscription)
+
+    def _may_be_published(self, neighbour: Neighbour, subscription: Subscription) -> bool:
+        """Whether the neighbour's side may publish what the subscription wants."""
+        if not neighbour.is_complete:
+            return True
+        return any(
+            may_intersect(wanted, offered, self.table.ontology)
+            for _, advertisement in neighbour.all_advertised()
+            for offered in advertisement.filters
+            for wanted in subscription.filters
+        )
+
+    def _remove_neighbour(self, name: str) -> None:
+        neighbour = self._neighbours.pop(name, None)
+        if neighbour is None:
+            return
+        self.table.leave(name)
+        self.offers.leave(name)
+        neighbour.channel = None
+        self._forget_said(neighbour)
+        owed = neighbour.owed.take_all()
+        if self.routing == "general" and self._tree.remove_link(name):
+            self._new_view()
+            for body in owed:
+                self._route_again(ENVELOPES.decode(body))
+        self._waves.gone(name, self._wave_targets())
+        self._tell_complete()
+
+    def _greet(self, neighbour: Neighbour) -> None:
+        self._send(
+            neighbour.peer,
+            Greet(
+                self.name,
+                self._link_run,
+                neighbour.run,
+                ROLE_SEEN_FROM_THERE[neighbour.role],
+                self._ontology_digest,
+                self._tree.view if self.routing == "general" else "",
+                self._tree.states if self.routing == "general" else (),
+                token=neighbour.token,
+            ),
+        )
+
+    def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
+        if greet.run < neighbour.run:
+            return
+        is_new_run = greet.run > neighbour.run
+        if is_new_run:
+            neighbour.run = greet.run
+            neighbour.channel = None
+        self._learn(greet, neighbour)
+        if neighbour.ontology != greet.ontology:
+            neighbour.ontology = greet.ontology
+            self._tell_complete()
+        is_heard = greet.heard == self._link_run
+        if is_new_run or not is_heard:
+            self._greet(neighbour)  # ahead of the session's frames: without it they are dropped
+        view = self._tree.view if self.routing == "general" else ""
+        if is_heard and greet.view == view and self._is_in_tree(neighbour):
+            if neighbour.channel is None:
+                self._begin_session(neighbour)
+            elif not is_new_run:
+                self._say_again(neighbour)
+
+    def _learn(self, greet: Greet, neighbour: Neighbour) -> None:
+        """Take in what a neighbour knows of the network; tell the others when it is news."""
+        if self.routing != "general":
+            return
+        changed = self._tree.set_link(neighbour.name, True)
+        news, tree_changed = self._tree.learn(greet.states)
+        if changed or tree_changed:
+            self._new_view()
+        elif news:
+            for other in self._neighbours.values():
+                if other is not neighbour and other.is_connected:
+                    self._greet(other)
+
+    def _say_link(self, name: str, is_up: bool) -> None:
+        if self.routing == "general" and self._tree.set_link(name, is_up):
+            self._new_view()
+
+    def _new_view(self) -> None:
+        """The tree is another: begin all sessions anew, and route again what is still owed."""
+        self._link_run += 1
+        owed: dict[NotificationId, Envelope] = {}
+        for neighbour in self._neighbours.values():
+            neighbour.channel = None
+            for body in neighbour.owed.take_all():
+                envelope = ENVELOPES.decode(body)
+                owed[envelope.id] = envelope
+            if not self._is_in_tree(neighbour):
+                self._forget_said(neighbour)
+                neighbour.fire_queue.clear()
+            neighbour.is_complete = neighbour.told_complete = False
+        self._waves.begin_anew(self._wave_targets())
+        for envelope in owed.values():
+            self._route_again(envelope)
+        for neighbour in self._neighbours.values():
+            if neighbour.is_connected:
+                self._greet(neighbour)
+
+    def _forget_said(self, neighbour: Neighbour) -> None:
+        """Forget all a neighbour wanted and advertised."""
+        neighbour.begin_session(self._link_run)
+        neighbour.channel = None
+        self._forget_stale(neighbour)
+
+    def _forget_stale(self, neighbour: Neighbour) -> None:
+        stale, neighbour.stale_wants = neighbour.stale_wants, []
+        for key in stale:
+            self._tell_interest(self.table.remove(key))
+        offered, neighbour.stale_advertises = neighbour.stale_advertises, []
+        for key, _ in offered:
+            self._tell_offer(self.offers.remove(key))
+
+    def _begin_session(self, neighbour: Neighbour) -> None:
+        neighbour.begin_session(self._link_run)
+        if self._advertises:
+            self.table.reconsider(neighbour.name)
+        for announcements in (neighbour.announcements, neighbour.offers):
+            if announcements is not None and announcements.filters:
+                self._send_body(neighbour.name, announcements.everything())
+        self._tell_complete()
+        self._carry(neighbour)
+        self._fire(neighbour)
+        self._waves.started_again(neighbour.name)
+        self._own_waves.started_again(neighbour.name)
+
+    def _say_again(self, neighbour: Neighbour) -> None:
+        """After a reconnection within a session: what was not heard may be lost."""
+        if neighbour.channel is not None and self._retransmit_s is None:
+            for frame in neighbour.channel.repeated(at_most=neighbour.channel.unheard):
+                self._send(neighbour.peer, frame)
+
+    def _framed(self, frame: Frame, neighbour: Neighbour) -> None:
+        channel = neighbour.channel
+        if channel is None or (frame.sender_run, frame.receiver_run) != (
+            channel.receiver_run,
+            channel.sender_run,
+        ):
+            return
+        body = channel.receive(frame, self._now)
+        if body is None:
+            return
+        match body:
+            case Carry(row, envelope):
+                if not self._holds_back(body, neighbour):
+                    self._carried(row, envelope, neighbour)
+            case Took(row):
+                neighbour.owed.settle(row)
+                self._carry(neighbour)
+            case Announce():
+                self._announced(body, neighbour)
+            case Complete(is_complete):
+                self._completed(is_complete, neighbour)
+            case Wave():
+                self._waved(body, neighbour)
+            case Echo(origin, _, number):
+                is_own = origin == self.name and number >= FIRST_WAVE
+                waves = self._own_waves if is_own else self._waves
+                waves.echoed(body, neighbour.name, [] if is_own else self._wave_targets())
+            case _:
+                assert_never(body)
+
+    def _carried(
+        self, row: int, envelope: Envelope, neighbour: Neighbour, *, known: bool = False
+    ) -> None:
+        if row <= neighbour.taken:
+            neighbour.took = 0  # say again that it was taken
+            return
+        neighbour.taken = row
+        self._store.mark(f"taken/{neighbour.name}", str(row).encode())
+        if not known:
+            self._arrived(envelope, neighbour)
+
+    def _holds_back(self, message: Carry | Fire, neighbour: Neighbour) -> bool:
+        """Whether it must wait until a move of ours is over."""
+        if self._rehoming is None or neighbour.name != self._rehoming.new:
+            return False
+        self._rehoming.held.append(message)
+        return True
+
+    def _fired(self, fire: Fire, neighbour: Neighbour) -> None:
+        channel = neighbour.channel
+        if channel is None or (fire.sender_run, fire.receiver_run) != (
+            channel.receiver_run,
+            channel.sender_run,
+        ):
+            return
+        if fire.number > neighbour.last_fired:
+            neighbour.last_fired = fire.number
+            if not self._holds_back(fire, neighbour):
+                self._arrived(fire.envelope, neighbour)
+
+    def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
+        self.counts["received"] += 1
+        try:
+            notification = content.decode(envelope.content)
+        except KbnError:
+            self.counts["dropped"] += 1  # its first broker has checked it: this is not one of us
+            return
+        self._route(envelope, notification, neighbour)
+
+    def _heard(self, heard: Heard, neighbour: Neighbour) -> None:
+        channel = neighbour.channel
+        if channel is not None and heard.receiver_run == channel.sender_run:
+            channel.hear(heard.number, self._now)
+            neighbour.fired_heard = max(neighbour.fired_heard, heard.fired)
+            self._fire(neighbour)
+
+    def _announced(self, announce: Announce, neighbour: Neighbour) -> None:
+        for number, text in announce.add:
+            self._next_key += 1
+            key = (neighbour.peer, self._next_key)
+            try:
+                subscription = self._parsed(text, is_text=False)
+                if announce.what == "interest":
+                    self._tell_interest(self.table.add(key, subscription))
+                    neighbour.wants[number] = key
+                else:
+                    self._tell_offer(self.offers.add(key, subscription))
+                    neighbour.advertises[number] = (key, subscription)
+            except KbnError:
+                # Its ontology has a term that ours has not. While they differ it is sent
+                # everything anyway, and when they agree again it announces anew.
+                neighbour.unread.add(number)
+        for number in announce.drop:
+            neighbour.unread.discard(number)
+            if announce.what == "interest":
+                if (dropped := neighbour.wants.pop(number, None)) is not None:
+                    self._tell_interest(self.table.remove(dropped))
+            elif (offered := neighbour.advertises.pop(number, None)) is not None:
+                self._tell_offer(self.offers.remove(offered[0]))
+        if announce.what == "advertisement":
+            self._reconsider(neighbour)
+
+    def _reconsider(self, neighbour: Neighbour) -> None:
+        for announce in self.table.reconsider(neighbour.name):
+            self._send_body(neighbour.name, announce)
+
+    def _completed(self, is_complete: bool, neighbour: Neighbour) -> None:
+        neighbour.is_complete = is_complete
+        if is_complete:
+            self._forget_stale(neighbour)
+        self._tell_complete()
+        if self._advertises:
+            self._reconsider(neighbour)
+
+    def _tell_complete(self) -> None:
+        """Tell each neighbour whether it has been told everything, where that has changed."""
+        neighbours = self._tree_neighbours()
+        unsure = [n.name for n in neighbours if not self._is_trusted(n) and self._tells_us(n)]
+        apart = frozenset() if self._rehoming is None else self._rehoming.both
+        for neighbour in neighbours:
+            other = apart if neighbour.name in apart else {neighbour.name}
+            is_complete = all(name in other for name in unsure)
+            if neighbour.channel is not None and neighbour.told_complete != is_complete:
+                neighbour.told_complete = is_complete
+                self._send_body(neighbour.name, Complete(is_complete))
+
+    def _tells_us(self, neighbour: Neighbour) -> bool:
+        return neighbour.role != "master" or self._advertises
+
+    def _waved(self, wave: Wave, neighbour: Neighbour) -> None:
+        targets = self._wave_targets()
+        if self._rehoming is not None:
+            if wave.origin == self.name and neighbour.name == self._rehoming.old:
+                self._rehoming.came_round = True
+            if wave.origin == self.name:  # not behind what is put aside: that waits for this wave
+                self._send_body(neighbour.name, Echo(wave.origin, wave.run, wave.number))
+                return
+            if neighbour.name in self._rehoming.both:
+                targets = [name for name in targets if name not in self._rehoming.both]
+        self._waves.pass_on(wave, neighbour.name, targets)
+
+    def _unstick(self, neighbour: Neighbour) -> None:
+        """When all that was fired is lost nobody says how far it is: go on after a while."""
+        if neighbour.channel is not None:
+            neighbour.channel.owes_answer = True
+        if self._retransmit_s is not None and neighbour.fire_queue:
+            neighbour.fired_heard = neighbour.fired
+            self._fire(neighbour)
+
+    def _repeat(self, neighbour: Neighbour, after_s: float) -> None:
+        if neighbour.channel is not None:
+            for frame in neighbour.channel.overdue(self._now, after_s):
+                self._send(neighbour.peer, frame)
+
+    def _answer_neighbour(self, neighbour: Neighbour) -> None:
+        channel = neighbour.channel
+        if channel is None:
+            return
+        if neighbour.took < neighbour.taken:
+            neighbour.took = neighbour.taken
+            self._send_body(neighbour.name, Took(neighbour.taken))
+        fired_much = neighbour.last_fired - neighbour.answered_fired >= FIRED_AHEAD_MAX // 8
+        if channel.owes_answer or fired_much:
+            neighbour.answered_fired = neighbour.last_fired
+            self._send(neighbour.peer, channel.answer(neighbour.last_fired))
+
+    def _link_status(self, neighbour: Neighbour) -> dict[str, Any]:
+        told = neighbour.announcements
+        return {
+            "broker": neighbour.name,
+            "role": neighbour.role,
+            "connected": neighbour.is_connected,
+            "in_session": neighbour.channel is not None,
+            "complete": self._is_trusted(neighbour),
+            "in_tree": self._is_in_tree(neighbour),
+            "wants": len(neighbour.wants),
+            "told": 0 if told is None else len(told.filters),
+            "owed": len(neighbour.owed),
+            "queued": len(neighbour.fire_queue),
+            "dropped": neighbour.fire_dropped,
+        }
