@@ -1,4 +1,4 @@
-"""Everyone interested hears it, once, and nobody else does: against brute force, on perfect links."""
+"""Everyone interested hears it once, and nobody else: against brute force, on perfect links."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ all of that tree; and brokers that cannot be reached are in the tree all the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Unpack
 
 from kbn.broker.attached import Attached
@@ -161,28 +162,83 @@ class Broker(Service):
             self._beat()
         return self._finish()
 
-    def use_ontology(self, ontology: Ontology | None, digest: str, now: float) -> list[Send]:
+    def rebuilding(self, ontology: Ontology | None) -> Callable[[], RoutingTable]:
+        """A function that makes the table anew for another ontology.
+
+        It may run in another thread while this broker goes on; `use_ontology` makes up for what
+        has changed meanwhile.
+        """
+        clients = [
+            ((attached.peer, id), subscription)
+            for attached in self._clients.values()
+            for id, subscription in attached.subscriptions.items()
+        ]
+        told = [n.name for n in self._neighbours.values() if n.role != "child"]
+
+        def rebuild() -> RoutingTable:
+            table = RoutingTable(ontology, keeps_roots=self.table.keeps_roots)
+            for name in told:
+                table.join(name, self._announcements_for(name, ontology))
+            for key, subscription in clients:
+                with suppress(KbnError):  # `use_ontology` tells whose it is
+                    table.add(key, subscription)
+            return table
+
+        return rebuild
+
+    def use_ontology(
+        self,
+        ontology: Ontology | None,
+        digest: str,
+        now: float,
+        table: RoutingTable | None = None,
+    ) -> list[Send]:
         """Reason with another ontology from now on, and tell clients and neighbours.
 
-        Subscriptions with terms that it does not know are kept and served again by one that does;
-        whose they are is told.
+        `table` is what `rebuilding` made for it, if there was time. Subscriptions with terms that
+        the ontology does not know are kept, and served again by one that does; whose they are is
+        told.
         """
         self._now = now
         self._read.clear()
-        table = RoutingTable(ontology, keeps_roots=self.table.keeps_roots)
+        self.table = self.rebuilding(ontology)() if table is None else table
+        self._ontology_digest = digest
         for attached in self._clients.values():
             self._send(attached.peer, NewOntology(digest))
-            for id, subscription in attached.subscriptions.items():
-                try:
-                    table.add((attached.peer, id), subscription)
-                except KbnError as error:
-                    self._refuse(attached.peer, Subscribe(id, ""), error)
-        self.table, self._ontology_digest = table, digest
+        self._catch_up()
         self._link_run += 1
         for neighbour in self._neighbours.values():
             self._relearn(neighbour)
         self._waves.begin_anew(self._wave_targets())
         return self._finish()
+
+    def _catch_up(self) -> None:
+        """Bring a new table to what clients want now."""
+        wanted = {
+            (attached.peer, id): subscription
+            for attached in self._clients.values()
+            for id, subscription in attached.subscriptions.items()
+        }
+        for key in [key for key in self.table.entries if key not in wanted]:
+            self.table.remove(key)
+        for key, subscription in wanted.items():
+            if key not in self.table:
+                try:
+                    self.table.add(key, subscription)
+                except KbnError as error:
+                    self._refuse(key[0], Subscribe(key[1], ""), error)
+
+    def _relearn(self, neighbour: Neighbour) -> None:
+        """Have a neighbour say everything again, and say everything again to it."""
+        neighbour.channel = None
+        neighbour.wants, neighbour.stale_wants = {}, []
+        neighbour.is_complete = neighbour.told_complete = False
+        if neighbour.role != "child":
+            neighbour.announcements = self.table.told(neighbour.name)
+            if neighbour.announcements is None:
+                self._tell_of_others(neighbour)
+        if neighbour.is_connected:
+            self._greet(neighbour)
 
     @property
     def neighbours(self) -> dict[str, Neighbour]:
@@ -213,15 +269,6 @@ class Broker(Service):
             "clients": [self._client_status(each) for each in self._clients.values()],
             "neighbours": [self._link_status(each) for each in self._neighbours.values()],
         }
-
-    def _relearn(self, neighbour: Neighbour) -> None:
-        """Have a neighbour say everything again, and say everything again to it."""
-        neighbour.channel = None
-        neighbour.wants, neighbour.stale_wants = {}, []
-        neighbour.is_complete = neighbour.told_complete = False
-        self._tell_of_others(neighbour)
-        if neighbour.is_connected:
-            self._greet(neighbour)
 
     def _joined(self) -> None:
         """The whole network knows what we want from the new side: drain the old one."""

@@ -460,11 +460,12 @@ class ClientCore:
         what, reference = refused.what, refused.reference
         if what == "settle" and ("join", reference) in connection.waiting:
             what = "join"
-        self._answered(what, reference, connection)
-        if what == "subscribe":
-            self._subscriptions.pop(reference, None)
-        if what == "advertise":
-            self._advertisements.pop(reference, None)
+        # One that was granted and is refused now (by a new ontology, say) is kept: it may come back.
+        if self._answered(what, reference, connection) and connection is self._home:
+            if what == "subscribe":
+                self._subscriptions.pop(reference, None)
+            if what == "advertise":
+                self._advertisements.pop(reference, None)
         self._out.append(Failed(what, reference, refused.kind, refused.reason))
         if connection is self._next:
             self._stay(connection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, assert_never
 
 from kbn.broker import content
@@ -32,6 +32,7 @@ from kbn.broker.routing import Router
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Subscription
 from kbn.filters.intersection import may_intersect
+from kbn.ontology import Ontology
 
 ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "master": "child", "child": "master"}
 
@@ -110,19 +111,23 @@ class Links(Router):
         """Work out what a neighbour is to be told, from the beginning."""
         ontology = self.table.ontology
         if neighbour.role != "child":
-            gate = self._gate(neighbour) if self._advertises else None
-            neighbour.announcements = Announcements(ontology, "interest", gate)
+            neighbour.announcements = self._announcements_for(neighbour.name, ontology)
             self.table.join(neighbour.name, neighbour.announcements)
         if self._advertises:
             neighbour.offers = Announcements(ontology, "advertisement")
             self.offers.join(neighbour.name, neighbour.offers)
 
-    def _gate(self, neighbour: Neighbour) -> Callable[[Subscription], bool]:
-        return lambda subscription: self._may_be_published(neighbour, subscription)
+    def _announcements_for(self, name: str, ontology: Ontology | None) -> Announcements:
+        """For telling a neighbour what others want: where advertisements are used, what it may
+        publish.
+        """
+        gate = partial(self._may_be_published, name) if self._advertises else None
+        return Announcements(ontology, "interest", gate)
 
-    def _may_be_published(self, neighbour: Neighbour, subscription: Subscription) -> bool:
+    def _may_be_published(self, name: str, subscription: Subscription) -> bool:
         """Whether the neighbour's side may publish what the subscription wants."""
-        if not neighbour.is_complete:
+        neighbour = self._neighbours.get(name)
+        if neighbour is None or not neighbour.is_complete:
             return True
         return any(
             may_intersect(wanted, offered, self.table.ontology)

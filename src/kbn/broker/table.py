@@ -66,6 +66,10 @@ class Register:
         for key, subscription in self._not_from(name):
             announcements.add(key, subscription)
 
+    def told(self, name: str) -> Announcements | None:
+        """What a neighbour is told, if it is told anything."""
+        return self._told.get(name)
+
     def leave(self, name: str) -> None:
         """A neighbour is to be told nothing more."""
         self._told.pop(name, None)

@@ -76,6 +76,7 @@ class SimulatedClient:
     confirmed: list[Confirmed] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     moves: list[str] = field(default_factory=list)
+    ontologies: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -267,6 +268,13 @@ class Network:
         self._send_all(node.name, broker.rehome(ups[0], to, self.now, done=done))
         self._send_all(node.name, broker.connected(Peer("broker", to), self.now))
 
+    def use_ontology(self, name: str, ontology: Ontology | None, digest: str) -> None:
+        """Give a running broker another ontology."""
+        node = self._node(name)
+        node.ontology, node.digest = ontology, digest
+        if node.broker is not None:
+            self._send_all(name, node.broker.use_ontology(ontology, digest, self.now))
+
     # Disturbances.
 
     def set_faults(self, faults: Faults, one: str | None = None, other: str | None = None) -> None:
@@ -384,8 +392,8 @@ class Network:
                     client.moves.append(broker)
                 case Disconnect(broker):
                     pass
-                case OntologyChanged():
-                    pass
+                case OntologyChanged(ontology):
+                    client.ontologies.append(ontology)
 
     def _connect(self, client: SimulatedClient, broker: str) -> None:
         if broker in self._nodes:
