@@ -460,7 +460,7 @@ class ClientCore:
         what, reference = refused.what, refused.reference
         if what == "settle" and ("join", reference) in connection.waiting:
             what = "join"
-        # One that was granted and is refused now (by a new ontology, say) is kept: it may come back.
+        # One that was granted and is refused now (by a new ontology, say) is kept for later.
         if self._answered(what, reference, connection) and connection is self._home:
             if what == "subscribe":
                 self._subscriptions.pop(reference, None)

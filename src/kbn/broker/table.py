@@ -8,7 +8,7 @@ everything but the neighbour's own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     """Who wants a notification: neighbours, and clients with those of their subscriptions."""
 
     neighbours: set[str]
-    clients: dict[str, list[int]]
+    clients: dict[str, dict[int, None]]
 
 
 class Register:
@@ -108,6 +108,7 @@ class RoutingTable(Register):
         self.ontology = ontology
         self._matcher = Matcher(ontology)
         self._poset = Poset(ontology) if keeps_roots else None
+        self._wanting: dict[int, list[Key]] = {}
 
     @property
     def keeps_roots(self) -> bool:
@@ -126,6 +127,7 @@ class RoutingTable(Register):
     def add(self, key: Key, subscription: Subscription) -> list[Told]:
         """Enter a subscription; whom to tell what. An error changes nothing."""
         self._matcher.add(subscription, key)
+        self._wanting.clear()
         if self._poset is not None:
             self._poset.add(subscription, key)
         return super().add(key, subscription)
@@ -134,6 +136,7 @@ class RoutingTable(Register):
         """Take a subscription out, if it is there; whom to tell what."""
         if key in self._entries:
             self._matcher.remove(key)
+            self._wanting.clear()
             if self._poset is not None:
                 self._poset.remove(key)
         return super().remove(key)
@@ -142,10 +145,17 @@ class RoutingTable(Register):
         """Who wants it."""
         wanted = Wanted(set(), {})
         neighbours, clients = wanted
-        keys = cast(Iterable[Key], self._matcher.match(notification))
-        for peer, number in keys:
-            if peer.kind == "broker":
-                neighbours.add(peer.name)
-            else:
-                clients.setdefault(peer.name, []).append(number)
+        for group in self._matcher.match(notification).group_ids.tolist():
+            for peer, number in self._wanting.get(group) or self._look_up(group):
+                if peer.kind == "broker":
+                    neighbours.add(peer.name)
+                elif peer.name in clients:
+                    clients[peer.name][number] = None
+                else:
+                    clients[peer.name] = {number: None}
         return wanted
+
+    def _look_up(self, group: int) -> list[Key]:
+        """Whose subscriptions have the filter of a group; remembered until the table changes."""
+        found = self._wanting[group] = self._matcher.keys_of_groups([group])
+        return found

@@ -23,6 +23,7 @@ from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from kbn.lab.bench import Report
+    from kbn.lab.overlay.broker_bench import Report as BrokerReport
     from kbn.lab.spark.bench import Report as SparkReport
     from kbn.lab.workloads import Workload
 
@@ -374,3 +375,66 @@ def bench_stream(
             "ms per batch": phases,
         }
     )
+
+
+@app.command("broker", short_help="One broker over TCP: notifications a second, and how late.")
+def bench_broker(
+    subscribers: Annotated[
+        str, typer.Option(help="How many subscribers, by commas; a row each.")
+    ] = "1,100,10000",
+    loaded: Annotated[
+        int, typer.Option(help="One more row with so many subscriptions loaded; 0 leaves it out.")
+    ] = 1_000_000,
+    notifications: Annotated[int, typer.Option(help="How many notifications.")] = 100_000,
+    topics: Annotated[
+        bool, typer.Option(help="Run mosquitto beside, where it is installed.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure one broker process over loopback, each notification to one of many subscribers.
+
+    \b
+    Examples:
+      kbn bench broker
+      kbn bench broker --subscribers 1,1000 --loaded 0 --json
+    """
+    try:
+        numbers = tuple(int(part) for part in subscribers.split(","))
+    except ValueError:
+        raise InvalidInputError(
+            f"--subscribers takes numbers by commas, not {subscribers!r}"
+        ) from None
+    from kbn.lab.overlay.broker_bench import Settings, run
+
+    remark_on_compiling()
+    settings = Settings(numbers, loaded, notifications, topics, seed)
+    with progress() as show:
+        report = run(settings, show)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _print_broker(report)
+
+
+def _print_broker(report: BrokerReport) -> None:
+    rows = [
+        [
+            row.broker,
+            f"{row.subscribers:,}",
+            f"{row.subscriptions:,}",
+            f"{row.per_second:,.0f}",
+            f"{row.broker_cpu_us:.1f}",
+            f"{row.p50_ms:.2f}",
+            f"{row.p99_ms:.2f}",
+            f"{row.at_rate:,.0f}",
+            f"{row.loading_s:.1f}",
+            _megabytes(row.memory_bytes),
+        ]
+        for row in report.rows
+    ]
+    columns = [
+        "broker", "subscribers", "subscriptions", "per second", "CPU µs each", "p50 ms", "p99 ms",
+        "at rate", "loading s", "memory",
+    ]  # fmt: skip
+    print_table(rows, columns=columns, title="one broker, loopback, to one of many")

@@ -1,0 +1,1 @@
+"""Measurements of brokers as real processes over TCP."""

@@ -1,0 +1,46 @@
+"""A broker for measurements, as a process of its own: prints its url, runs until it is told to end.
+
+It is the server that `kbn broker` runs, with limits that a benchmark may need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from kbn.broker.access import Limits
+from kbn.broker.broker import Broker
+from kbn.broker.store import MemoryStore, SqliteStore
+from kbn.transport import BrokerServer, LinkTo, ServerLimits
+from kbn.transport.clock import now
+from kbn.transport.server import serve
+
+
+async def main(given: argparse.Namespace) -> None:
+    store = SqliteStore(given.store) if given.store else MemoryStore(given.name)
+    limits = Limits(subscriptions=10_000_000)
+    broker = Broker(
+        given.name,
+        routing=given.routing,
+        store=store,
+        keeps=bool(given.store),
+        now=now(),
+        limits=limits,
+    )
+    links = [LinkTo(url, "peer") for url in given.peer]
+    server = BrokerServer(
+        broker, store, links=links, limits=ServerLimits(connections=100_000), port=given.port
+    )
+    await server.start()
+    print(server.url, flush=True)
+    await serve(server)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", default="b")
+    parser.add_argument("--store", default="")
+    parser.add_argument("--routing", default="acyclic")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--peer", action="append", default=[])
+    asyncio.run(main(parser.parse_args()))
