@@ -1,0 +1,336 @@
+"""One broker, talked to: what it answers, refuses, drops and grants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kbn.broker import content
+from kbn.broker.access import Limits, Permission
+from kbn.broker.broker import Broker
+from kbn.broker.messages import (
+    Acknowledge,
+    Advertise,
+    Alive,
+    AnyMessage,
+    Ask,
+    Bye,
+    Credit,
+    Deliver,
+    Done,
+    Grant,
+    Greet,
+    Hello,
+    Leave,
+    Left,
+    Peer,
+    Publish,
+    Refused,
+    Send,
+    Settle,
+    Settled,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+    Welcome,
+)
+from kbn.broker.store import MemoryStore
+
+ANN, BOB = Peer("client", "ann"), Peer("client", "bob")
+
+
+class Talk:
+    """A conversation with a broker: what it says is kept by whom it says it to."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.store = MemoryStore("b")
+        self.settings = settings
+        self.now = 100.0
+        self.start()
+
+    def start(self) -> None:
+        self.broker = Broker("b", store=self.store, now=self.now, **self.settings)
+        self.heard: dict[Peer, list[AnyMessage]] = {}
+
+    def say(self, peer: Peer, *messages: AnyMessage) -> list[AnyMessage]:
+        """Say something; what this peer is answered."""
+        before = len(self.heard.setdefault(peer, []))
+        for message in messages:
+            self.take(self.broker.receive(message, peer, self.now))
+        return self.heard[peer][before:]
+
+    def take(self, sends: list[Send]) -> None:
+        self.store.commit()
+        for to, message in sends:
+            self.heard.setdefault(to, []).append(message)
+
+    def delivered(self, peer: Peer) -> list[Any]:
+        return [
+            content.decode(m.envelope.content)["k"]
+            for m in self.heard.get(peer, [])
+            if isinstance(m, Deliver)
+        ]
+
+
+def published(number: int, k: object = 1, *, durable: bool = False) -> Publish:
+    return Publish(number, 0.0, content.encode({"k": k}), durable)
+
+
+def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
+    talk = Talk()
+    for message in (
+        Subscribe(1, "k = 1", True),
+        published(1),
+        Settle(1),
+        Alive(),
+        Ask(1, "status"),
+    ):
+        [answer] = talk.say(ANN, message)
+        assert isinstance(answer, Refused)
+        assert answer.kind == "NotGreetedError"
+    assert len(talk.broker.table) == 0
+
+
+def test_hello_is_answered_with_what_a_client_must_know() -> None:
+    talk = Talk(ontology_digest="abc")
+    [welcome] = talk.say(ANN, Hello("ann", 5))
+    assert isinstance(welcome, Welcome)
+    assert (welcome.broker, welcome.ontology, welcome.taken, welcome.resumed) == (
+        "b",
+        "abc",
+        0,
+        False,
+    )
+    [again] = talk.say(ANN, Hello("ann", 5))
+    assert isinstance(again, Welcome) and again.resumed
+    [older] = talk.say(ANN, Hello("ann", 4))
+    assert isinstance(older, Refused) and "newer run" in older.reason
+
+
+def test_a_bad_filter_is_refused_with_its_place_and_changes_nothing() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1))
+    [refused] = talk.say(ANN, Subscribe(3, "k = = 1", True))
+    assert isinstance(refused, Refused)
+    assert (refused.what, refused.reference, refused.kind) == ("subscribe", 3, "FilterSyntaxError")
+    [refused] = talk.say(ANN, Subscribe(4, '{"all": [{"attribute": 5}]}'))
+    assert isinstance(refused, Refused)
+    assert len(talk.broker.table) == 0
+    assert talk.say(ANN, Subscribe(3, "k = 1", True)) == [Done("subscribe", 3)]
+
+
+def test_asking_twice_for_the_same_is_harmless_and_for_another_is_refused() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1))
+    for _ in range(2):
+        assert talk.say(ANN, Subscribe(1, "k = 1", True)) == [Done("subscribe", 1)]
+    [refused] = talk.say(ANN, Subscribe(1, "k = 2", True))
+    assert isinstance(refused, Refused) and "another" in refused.reason
+    for _ in range(2):
+        assert talk.say(ANN, Unsubscribe(1)) == [Done("unsubscribe", 1)]
+
+
+def test_garbage_for_content_is_refused_and_its_number_used_up() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1))
+    answers = talk.say(BOB, Publish(1, 0.0, b"\xc1garbage", durable=True))
+    assert {type(each) for each in answers} == {Refused, Taken}
+    talk.say(BOB, published(2, 7, durable=True))
+    assert talk.delivered(ANN) == [7]
+
+
+def test_durable_notifications_are_taken_in_order_and_once() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1))
+    assert talk.say(BOB, published(2, "too early", durable=True)) == []
+    assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
+    assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
+    assert talk.say(BOB, published(2, "b", durable=True)) == [Taken(2)]
+    assert talk.delivered(ANN) == ["a", "b"]
+
+
+def test_what_was_taken_is_known_after_a_restart_and_a_new_run_begins_anew() -> None:
+    talk = Talk()
+    talk.say(BOB, Hello("bob", 1), published(1, durable=True), published(2, durable=True))
+    talk.start()
+    [welcome] = talk.say(BOB, Hello("bob", 1))
+    assert isinstance(welcome, Welcome) and welcome.taken == 2
+    [welcome] = talk.say(BOB, Hello("bob", 2))
+    assert isinstance(welcome, Welcome) and welcome.taken == 0
+
+
+def test_a_durable_client_is_owed_until_it_acknowledges_across_a_restart() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1, durable=True), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1), *(published(n, n, durable=True) for n in (1, 2, 3)))
+    first, *_ = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
+    talk.say(ANN, Acknowledge(first.number))
+    talk.start()
+    talk.say(ANN, Hello("ann", 2, durable=True))
+    assert talk.delivered(ANN) == [2, 3]
+    talk.say(BOB, Hello("bob", 2), published(1, 4))
+    assert talk.delivered(ANN) == [2, 3, 4], "its subscription was kept too"
+
+
+def test_a_client_that_leaves_is_forgotten_after_it_has_everything() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1, durable=True), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1), published(1, 1, durable=True))
+    assert talk.say(ANN, Leave(9)) == [], "it has not acknowledged"
+    [delivery] = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
+    assert talk.say(ANN, Acknowledge(delivery.number)) == [Left(9)]
+    assert len(talk.broker.table) == 0
+    assert talk.say(ANN, Leave(9)) == [Left(9)], "it did not hear the first"
+    assert talk.store.clients() == []
+
+
+def test_no_more_is_sent_than_a_client_granted() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1, window=2), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1), *(published(n, n) for n in range(1, 6)))
+    assert talk.delivered(ANN) == [1, 2]
+    talk.say(ANN, Credit(3))
+    assert talk.delivered(ANN) == [1, 2, 3]
+    talk.say(ANN, Credit(10))
+    assert talk.delivered(ANN) == [1, 2, 3, 4, 5]
+
+
+def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
+    talk = Talk(limits=Limits(queue=3))
+    talk.say(ANN, Hello("ann", 1, window=1), Subscribe(1, "k any", True))
+    talk.say(BOB, Hello("bob", 1), *(published(n, n) for n in range(1, 9)))
+    talk.say(ANN, Credit(100))
+    assert talk.delivered(ANN) == [1, 6, 7, 8]
+    assert talk.heard[ANN][-1].dropped == 4
+    assert talk.broker.status()["clients"][0]["dropped"] == 4
+
+
+def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
+    limits = Limits(queue=400, publish_ahead=20)
+    talk = Talk(limits=limits)
+    talk.say(ANN, Hello("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
+    [welcome] = talk.say(BOB, Hello("bob", 1))
+    assert isinstance(welcome, Welcome)
+    granted, sent = welcome.credit, 0
+    while sent < granted:
+        sent += 1
+        for answer in talk.say(BOB, published(sent, sent)):
+            assert isinstance(answer, Grant)
+            granted = answer.total
+    assert 100 <= sent < 200, "it was stopped long before anything had to be dropped"
+    before = len(talk.heard[BOB])
+    talk.say(ANN, Credit(1_000))
+    [grant] = talk.heard[BOB][before:]
+    assert isinstance(grant, Grant) and grant.total > sent
+    assert talk.delivered(ANN) == list(range(1, sent + 1))
+
+
+def test_who_publishes_more_than_it_was_granted_is_refused() -> None:
+    talk = Talk(limits=Limits(publish_ahead=10))
+    talk.say(ANN, Hello("ann", 1, window=1, when_slow="block"))
+    talk.say(BOB, Hello("bob", 1))
+    bob = talk.broker.clients["bob"]
+    bob.granted = 3
+    answers = talk.say(BOB, *(published(n) for n in range(1, 6)))
+    assert any(isinstance(a, Grant | Refused) for a in answers)
+
+
+class Doorkeeper:
+    def admit(self, name: str, token: str) -> Permission | None:
+        if token != "open sesame":
+            return None
+        return Permission(frozenset({"k"}), frozenset({"k"}), manage=False)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (Publish(1, 0.0, content.encode({"k": 1, "secret": 2})), "publish 'secret'"),
+        (Subscribe(1, "secret = 1", True), "subscribe to 'secret'"),
+        (Subscribe(1, "{}"), None),
+        (Subscribe(1, '{"all": []}'), "subscribe to everything"),
+        (Advertise(1, "secret > 1", True), "publish 'secret'"),
+        (Ask(1, "status"), "instruct this broker"),
+    ],
+)
+def test_a_client_may_do_what_its_guard_allows_and_no_more(
+    message: AnyMessage, reason: str | None
+) -> None:
+    talk = Talk(guard=Doorkeeper())
+    [refused] = talk.say(ANN, Hello("ann", 1, token="wrong"))
+    assert isinstance(refused, Refused) and "token" in refused.reason
+    assert isinstance(talk.say(ANN, Hello("ann", 1, token="open sesame"))[0], Welcome)
+    refusals = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
+    assert len(refusals) == 1
+    if reason is not None:
+        assert refusals[0].kind == "NotAllowedError"
+        assert reason in refusals[0].reason
+    assert talk.say(ANN, Subscribe(2, "k = 1", True)) == [Done("subscribe", 2)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message", "what"),
+    [
+        (Limits(subscriptions=1), Subscribe(2, "k = 2", True), "subscriptions per client"),
+        (Limits(constraints=1), Subscribe(2, "k > 2 and k < 9", True), "constraints per filter"),
+        (Limits(filters=1), Subscribe(2, "k = 2 or k = 3", True), "filters per subscription"),
+        (Limits(content_bytes=4), published(1, "abcdefgh"), "bytes per notification"),
+    ],
+)
+def test_what_is_too_much_is_refused(limits: Limits, message: AnyMessage, what: str) -> None:
+    talk = Talk(limits=limits)
+    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k = 1", True))
+    [refused] = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
+    assert refused.kind == "LimitError"
+    assert what in refused.reason
+
+
+def test_a_broker_without_a_store_refuses_what_it_could_not_keep() -> None:
+    talk = Talk(keeps=False)
+    [refused] = talk.say(ANN, Hello("ann", 1, durable=True))
+    assert isinstance(refused, Refused) and "store" in refused.reason
+    talk.say(ANN, Hello("ann", 1))
+    answers = talk.say(ANN, published(1, durable=True))
+    assert any(isinstance(a, Refused) and "store" in a.reason for a in answers)
+
+
+def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1))
+    [refused] = talk.say(ANN, Ask(1, "weather"))
+    assert isinstance(refused, Refused)
+    assert "move, status" in refused.reason
+
+
+def test_alone_everything_is_settled_at_once() -> None:
+    talk = Talk()
+    assert talk.say(ANN, Hello("ann", 1), Settle(4))[-1] == Settled(4)
+
+
+@pytest.mark.parametrize(
+    ("routing", "greet", "reason"),
+    [
+        ("acyclic", Greet("x", 1, 0, "child", ""), "same routing"),
+        ("hierarchical", Greet("x", 1, 0, "peer", ""), "same routing"),
+        ("acyclic", Greet("b", 1, 0, "peer", ""), "its own neighbour"),
+    ],
+)
+def test_a_broker_that_does_not_fit_is_told_why(routing: Any, greet: Greet, reason: str) -> None:
+    talk = Talk(routing=routing)
+    [bye] = talk.say(Peer("broker", greet.broker), greet)
+    assert isinstance(bye, Bye)
+    assert reason in bye.reason
+    assert talk.broker.neighbours == {}
+
+
+def test_a_client_that_vanishes_is_forgotten_and_a_durable_one_is_not() -> None:
+    talk = Talk()
+    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k = 1", True))
+    talk.say(BOB, Hello("bob", 1, durable=True), Subscribe(1, "k = 2", True))
+    for peer in (ANN, BOB):
+        talk.take(talk.broker.disconnected(peer, talk.now))
+    assert list(talk.broker.clients) == ["bob"]
+    assert len(talk.broker.table) == 1
