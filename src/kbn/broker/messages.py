@@ -20,11 +20,14 @@ lost, kept by the sender until `Took`.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 VERSION = 1
+
+# What counts: never negative, and never too large for any store.
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Peer(NamedTuple):
@@ -51,12 +54,12 @@ class Envelope(Struct, frozen=True, array_like=True):
     """
 
     publisher: str
-    run: int
-    number: int
+    run: Number
+    number: Number
     time: float
     content: bytes
     durable: bool = False
-    hops: int = 0
+    hops: Number = 0
     everywhere: bool = False
     path: tuple[str, ...] | None = None
 
@@ -82,13 +85,13 @@ class Hello(Message, frozen=True, tag="hello"):
     """
 
     client: str
-    run: int
-    version: int = VERSION
+    run: Number
+    version: Number = VERSION
     token: str = ""
     durable: bool = False
-    window: int = 1000
+    window: Number = 1000
     when_slow: Literal["drop", "block"] = "drop"
-    published: int = 0
+    published: Number = 0
     with_path: bool = False
 
 
@@ -97,7 +100,7 @@ class Publish(Message, frozen=True, tag="publish"):
     in a row of their own, where a gap is a loss.
     """
 
-    number: int
+    number: Number
     time: float
     content: bytes
     durable: bool = False
@@ -106,53 +109,53 @@ class Publish(Message, frozen=True, tag="publish"):
 class Subscribe(Message, frozen=True, tag="subscribe"):
     """Under a number that is the client's own. `subscription` is JSON, or text with `is_text`."""
 
-    id: int
+    id: Number
     subscription: str
     is_text: bool = False
 
 
 class Unsubscribe(Message, frozen=True, tag="unsubscribe"):
-    id: int
+    id: Number
 
 
 class Advertise(Message, frozen=True, tag="advertise"):
-    id: int
+    id: Number
     advertisement: str
     is_text: bool = False
 
 
 class Unadvertise(Message, frozen=True, tag="unadvertise"):
-    id: int
+    id: Number
 
 
 class Settle(Message, frozen=True, tag="settle"):
     """Answer `Settled` when what I said so far is in force in the whole network."""
 
-    request: int
+    request: Number
 
 
 class Leave(Message, frozen=True, tag="leave"):
     """Deliver what is still on its way to me, then forget me and say `Left`."""
 
-    request: int
+    request: Number
 
 
 class Acknowledge(Message, frozen=True, tag="acknowledge"):
     """Durable deliveries up to this number are safe with me."""
 
-    number: int
+    number: Number
 
 
 class Credit(Message, frozen=True, tag="credit"):
     """So many deliveries, in all since `Hello`, may be sent to me."""
 
-    total: int
+    total: Number
 
 
 class Ask(Message, frozen=True, tag="ask"):
     """A question or an instruction to the broker itself; see `Broker.ANSWERS`."""
 
-    request: int
+    request: Number
     what: str
     about: dict[str, Any] = {}
 
@@ -273,8 +276,8 @@ class Greet(Message, frozen=True, tag="greet"):
     """
 
     broker: str
-    run: int
-    heard: int
+    run: Number
+    heard: Number
     role: Literal["peer", "master", "child"]
     ontology: str
     view: str = ""
@@ -287,35 +290,35 @@ class LinkState(Struct, frozen=True, array_like=True):
     """What one broker says of its own links: the newest `number` counts."""
 
     broker: str
-    number: int
+    number: Number
     links: tuple[tuple[str, bool], ...]  # neighbour, is up
 
 
 class Frame(Message, frozen=True, tag="frame"):
     """Part of a session: the `number`th body; `heard` of the other's bodies have arrived."""
 
-    sender_run: int
-    receiver_run: int
-    number: int
-    heard: int
+    sender_run: Number
+    receiver_run: Number
+    number: Number
+    heard: Number
     body: Body
 
 
 class Heard(Message, frozen=True, tag="heard"):
     """Frames up to `number` have arrived, and of the fired ones `fired` were handled."""
 
-    sender_run: int
-    receiver_run: int
-    number: int
-    fired: int = 0
+    sender_run: Number
+    receiver_run: Number
+    number: Number
+    fired: Number = 0
 
 
 class Fire(Message, frozen=True, tag="fire"):
     """A notification that may be lost; `number` tells late copies."""
 
-    sender_run: int
-    receiver_run: int
-    number: int
+    sender_run: Number
+    receiver_run: Number
+    number: Number
     envelope: Envelope
 
 
@@ -350,27 +353,27 @@ class Wave(Message, frozen=True, tag="wave"):
     """Pass on, and answer `Echo` when all you passed it to have."""
 
     origin: str
-    run: int
-    number: int
+    run: Number
+    number: Number
 
 
 class Echo(Message, frozen=True, tag="echo"):
     origin: str
-    run: int
-    number: int
+    run: Number
+    number: Number
 
 
 class Carry(Message, frozen=True, tag="carry"):
     """A notification that I keep until you say `Took` with its row; rows increase."""
 
-    row: int
+    row: Number
     envelope: Envelope
 
 
 class Took(Message, frozen=True, tag="took"):
     """Everything up to this row is safe with me."""
 
-    row: int
+    row: Number
 
 
 Body: TypeAlias = Announce | Complete | Wave | Echo | Carry | Took

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, assert_never
 
 from msgspec import msgpack
@@ -41,6 +42,8 @@ from kbn.broker.messages import (
 from kbn.broker.owed import OwedQueue
 from kbn.errors import InvalidInputError, KbnError, LimitError
 from kbn.filters import Notification, Subscription
+
+NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
 _UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False)
@@ -178,6 +181,8 @@ class Service(Links):
         self._count_publication(publish, attached)
         try:
             self.limits.check_content(len(publish.content))
+            if not isfinite(publish.time):
+                raise InvalidInputError("a notification's time of publication is no number")
             notification = content.decode(publish.content)
             attached.permission.check_publish(notification)
             if publish.durable and not self._keeps:
@@ -197,7 +202,8 @@ class Service(Links):
             publish.time,
             publish.content,
             publish.durable,
-            everywhere=self._advertises and not self._is_advertised(notification, attached),
+            everywhere=self._advertises
+            and not self._is_advertised(notification, publish.content, attached),
             path=() if attached.with_path else None,
         )
         self._route(envelope, notification, None, attached)
@@ -220,7 +226,11 @@ class Service(Links):
             attached.granted = attached.published + ahead
             self._send(attached.peer, Grant(attached.granted))
 
-    def _is_advertised(self, notification: Notification, attached: Attached) -> bool:
+    def _is_advertised(
+        self, notification: Notification, content_of: bytes, attached: Attached
+    ) -> bool:
+        if NOTHING in content_of:  # below every class, so no two advertisements are apart for it
+            return False
         return any(
             attached.advertisements[id].matches(notification, self.table.ontology)
             for id in attached.in_force

@@ -1,26 +1,32 @@
 """The poset of subscriptions: which filters cover which, and so which a broker must pass on.
 
-Distinct filters are *entries*; filters that cover each other are one entry, represented by the
-first that came. Each entry hangs below one entry that covers it, the most specific found, or is a
-**root**. The roots are what the rest of the network must be told: everything else follows from
-them.
+Distinct filters are *entries*. Each entry hangs below one that covers it, or is a **root**; no root
+covers another. The roots are what the rest of the network must be told: everything else follows
+from them. A filter that is equivalent to a root is that root's entry, represented by the first that
+came; among what hangs below, only equal filters are sure to be one.
 
-Adding g asks two questions, and answers both from indexes, the oracle (`covers`) deciding last:
+Adding g asks two questions, and answers both from indexes of what is or was a root, the oracle
+(`covers`) deciding last. So what a covered filter costs does not grow with their number, which is
+why g hangs below a root, and not below the most specific filter of all that cover it:
 
-1. *Who covers g?* Whoever covers g accepts every witness of g (see `witness.py`), so the candidates
-   are what the matching index finds for the tokens g's witnesses hit.
-2. If nobody does, *which roots does g cover?* Each constraint of g must follow from one of theirs.
+1. *Which of them covers g?* Whoever covers g accepts every witness of g (see `witness.py`), so the
+   candidates are what the matching index finds for the tokens g's witnesses hit. A root of one
+   constraint covers every filter with a constraint that implies it: such constraints are
+   remembered with their root, their *shelter*, and the index need not be asked again.
+2. If none does, *which roots does g cover?* Each constraint of g must follow from one of theirs.
    The roots are posted under their *atoms* (tokens, checks, negatives; ranges by axis), and the
    candidates are those posted under some atom that implies g's most selective one.
 
-Removing an entry hangs its children anew. An entry's filter follows from its parent's by a proof,
-so whatever was sent upstream before always covers what is stored: nothing is lost in between.
+Removing an entry hangs its children one level up; below a root there is none, so they are asked
+the two questions anew, those of few constraints first: they are likely to cover the others. An
+entry's filter follows from its parent's by a proof, so whatever was sent upstream before always
+covers what is stored: nothing is lost in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
@@ -29,6 +35,9 @@ from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
 from kbn.matching.matcher import Matcher, checked_key
 from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
+
+SURELY_ENCODED = 8
+"""Constraints so few that no bags make their code too long: what resolves can be indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +53,12 @@ class Change:
 
 @dataclass(slots=True)
 class _Entry:
+    """A filter, the number of subscriptions with it, and its place; most have no children."""
+
     filter: Filter
-    keys: set[Hashable] = field(default_factory=set)
+    users: int = 0
     parent: int | None = None
-    children: set[int] = field(default_factory=set)
+    children: set[int] | None = None
 
 
 class Poset:
@@ -77,6 +88,8 @@ class Poset:
         self._entry_of: dict[Filter, int] = {}
         self._entries_of_key: dict[Hashable, tuple[int, ...]] = {}
         self._roots: dict[int, None] = {}
+        # A constraint that implies the only one of some root, and that root (or one that was).
+        self._shelters: dict[Constraint, int] = {}
         self._next = 0
         self._resolutions: dict[Constraint, Constraint] = {}
         # What happened to the set of roots during one call: +1 came, -1 went, 0 both.
@@ -96,19 +109,17 @@ class Poset:
 
     @property
     def entry_count(self) -> int:
-        """The number of distinct filters."""
+        """The number of distinct filters; those equivalent to a root count as one with it."""
         return len(self._entries)
 
     def add(self, subscription: Subscription | Filter | str, key: Hashable) -> Change:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
-        filters = [self._resolved(filter) for filter in self._matcher.filters_of(subscription)]
-        for filter in filters:
-            self._matcher.index.encoder.encode(filter.constraints)  # refuse before any is entered
-        entries = tuple(dict.fromkeys(self._entry_for(filter) for filter in filters))
+        filters = [self._checked(filter) for filter in self._matcher.filters_of(subscription)]
+        entries = tuple(dict.fromkeys([self._entry_for(filter) for filter in filters]))
         for entry in entries:
-            self._entries[entry].keys.add(key)
+            self._entries[entry].users += 1
         self._entries_of_key[key] = entries
         return self._change()
 
@@ -118,8 +129,8 @@ class Poset:
         if entries is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         for entry in entries:
-            self._entries[entry].keys.discard(key)
-            if not self._entries[entry].keys:
+            self._entries[entry].users -= 1
+            if not self._entries[entry].users:
                 self._delete(entry)
         return self._change()
 
@@ -129,54 +140,100 @@ class Poset:
             assert (entry.parent is None) == (number in self._roots)
             if entry.parent is not None:
                 parent = self._entries[entry.parent]
-                assert number in parent.children
+                assert parent.children is not None and number in parent.children
                 assert covers(parent.filter, entry.filter, self._ontology)
-            assert all(self._entries[child].parent == number for child in entry.children)
+            assert all(self._entries[child].parent == number for child in entry.children or ())
         for one in self.roots:
             assert not any(o is not one and covers(o, one, self._ontology) for o in self.roots)
 
+    def _checked(self, filter: Filter) -> Filter:
+        """The filter with its terms resolved, refused here if at all: before any is entered."""
+        if filter in self._entry_of:
+            return filter
+        resolved = self._resolved(filter)
+        if len(resolved) > SURELY_ENCODED or self._shelter(resolved) is None:
+            self._matcher.index.encoder.encode(resolved.constraints)
+        return resolved
+
     def _entry_for(self, filter: Filter) -> int:
-        """The entry of a filter or of one equivalent to it, made and hung when there is none."""
+        """The entry of a filter or of a root equivalent to it, made and hung when there is none."""
         known = self._entry_of.get(filter)
         if known is not None:
             return known
-        coverers = self._coverers(filter)
-        for candidate in coverers:
-            if self._implications.covers(filter, self._entries[candidate].filter):
-                return candidate
+        coverer = self._coverer(filter)
+        if coverer is not None and self._implications.covers(filter, self._entries[coverer].filter):
+            return coverer
         number = self._next
-        self._matcher.add(filter, number)
         self._next += 1
         self._entries[number] = _Entry(filter)
         self._entry_of[filter] = number
-        self._hang(number, coverers)
+        self._hang(number, coverer)
         return number
 
-    def _coverers(self, filter: Filter) -> list[int]:
-        """The entries that cover the filter, most specific first (but for the filter itself)."""
-        candidates = self._query.candidates(filter)
-        found = self._entries if candidates is None else self._matcher.keys_of_groups(candidates)
-        covers, entries = self._implications.covers, self._entries
-        coverers = [entry for entry in found if covers(entries[entry].filter, filter)]
-        coverers.sort(key=lambda entry: -len(self._entries[entry].filter))
-        return coverers
+    def _coverer(self, filter: Filter, orphan: int | None = None) -> int | None:
+        """An entry that covers the filter, if there is one: a root, or one that was.
 
-    def _hang(self, number: int, coverers: list[int]) -> None:
-        """Put an entry that hangs nowhere below a coverer, or among the roots."""
+        None that hangs below `orphan`, whose filter it is, when that is to be hung anew.
+        """
+        shelter = self._shelter(filter)
+        if shelter is not None:
+            return shelter
+        candidates = self._query.candidates(filter)
+        found = self._roots if candidates is None else self._matcher.keys_of_groups(candidates)
+        covers, entries = self._implications.covers, self._entries
+        for entry in found:
+            if covers(entries[entry].filter, filter) and not self._is_below(entry, orphan):
+                self._remember_shelter(filter, entry)
+                return entry
+        return None
+
+    def _shelter(self, filter: Filter) -> int | None:
+        """A root that covers the filter, if one is remembered."""
+        for constraint in filter.constraints:
+            shelter = self._shelters.get(constraint)
+            if shelter is not None and shelter in self._roots:
+                return shelter
+        return None
+
+    def _remember_shelter(self, filter: Filter, root: int) -> None:
+        constraints = self._entries[root].filter.constraints
+        if len(constraints) != 1 or root not in self._roots:
+            return
+        if len(self._shelters) >= MEMO_MAX:
+            self._shelters.clear()
+        for constraint in filter.constraints:
+            if constraint.attribute == constraints[0].attribute and self._implications.implies(
+                constraint, constraints[0]
+            ):
+                self._shelters[constraint] = root
+
+    def _hang(self, number: int, coverer: int | None) -> None:
+        """Put an entry that hangs nowhere below the one that covers it, or among the roots."""
         entry = self._entries[number]
-        for coverer in coverers:
-            if not self._is_below(coverer, number):
-                entry.parent = coverer
-                self._entries[coverer].children.add(number)
-                return
+        if coverer is not None:
+            self._put_below(number, coverer)
+            return
         for root in self._postings.candidates(entry.filter, self._roots):
             if root in self._roots and self._implications.covers(
                 entry.filter, self._entries[root].filter
             ):
                 self._leave_roots(root)
-                self._entries[root].parent = number
-                entry.children.add(root)
+                self._put_below(root, number)
         self._join_roots(number)
+
+    def _is_below(self, entry: int | None, ancestor: int | None) -> bool:
+        while entry is not None and ancestor is not None:
+            if entry == ancestor:
+                return True
+            entry = self._entries[entry].parent
+        return False
+
+    def _put_below(self, number: int, parent: int) -> None:
+        self._entries[number].parent = parent
+        above = self._entries[parent]
+        if above.children is None:
+            above.children = set()
+        above.children.add(number)
 
     def _resolved(self, filter: Filter) -> Filter:
         """The filter with its bare terms given their kinds; a constraint is resolved once."""
@@ -193,40 +250,43 @@ class Poset:
                 self._resolutions.clear()
             known = self._resolutions[constraint] = resolve(constraint, self._ontology)
         # The caller's own object where nothing changed: equal is not the same object.
-        return constraint if known == constraint else known
-
-    def _is_below(self, entry: int | None, ancestor: int) -> bool:
-        while entry is not None:
-            if entry == ancestor:
-                return True
-            entry = self._entries[entry].parent
-        return False
+        return constraint if known is constraint or known == constraint else known
 
     def _delete(self, number: int) -> None:
         entry = self._entries[number]
+        children = entry.children or set()
         if entry.parent is None:
             self._leave_roots(number)
         else:
-            self._entries[entry.parent].children.discard(number)
-        self._matcher.remove(number)
+            above = self._entries[entry.parent].children
+            assert above is not None
+            above.discard(number)
+            above |= children
+        if number in self._matcher:
+            self._matcher.remove(number)
         del self._entries[number], self._entry_of[entry.filter]
-        for child in entry.children:
+        for child in children:
             self._entries[child].parent = entry.parent
-        if entry.parent is not None:
-            self._entries[entry.parent].children |= entry.children
-            return
-        for child in sorted(entry.children):
-            self._hang(child, self._coverers(self._entries[child].filter))
+        if entry.parent is None:
+            self._hang_anew(children)
+
+    def _hang_anew(self, orphans: set[int]) -> None:
+        entries = self._entries
+        for orphan in sorted(orphans, key=lambda n: (len(entries[n].filter), n)):
+            self._hang(orphan, self._coverer(entries[orphan].filter, orphan))
 
     def _join_roots(self, number: int) -> None:
         filter = self._entries[number].filter
         self._roots[number] = None
+        if number not in self._matcher:
+            self._matcher.add(filter, number)
         self._postings.add(number, filter)
         self._moved[filter] = self._moved.get(filter, 0) + 1
 
     def _leave_roots(self, number: int) -> None:
         filter = self._entries[number].filter
         del self._roots[number]
+        # It stays in the matcher, as long as it is here: roots come and go more often than filters.
         self._postings.discard(number, filter)
         self._moved[filter] = self._moved.get(filter, 0) - 1
 
