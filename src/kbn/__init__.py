@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kbn.ontology import Class, Individual, Ontology, Property
     from kbn.simulation import Network
     from kbn.transport import Client, connect
-    from kbn.simulation import Network
 
 __version__ = "0.1.0"
 

@@ -139,7 +139,9 @@ class ClientCore:
     """One client, of any number of subscriptions, usually at one broker.
 
     A method that asks for something returns what to do, like every other; the answer comes later,
-    as `Confirmed` or `Failed` with the number that the method was given or gave out.
+    as `Confirmed` or `Failed` with the number that the method was given or gave out. A publisher that
+    goes on with a run of before says how many durable notifications of it are `published`: what a
+    broker has of the following ones is not published twice.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class ClientCore:
         when_slow: Literal["drop", "block"] = "drop",
         token: str = "",
         with_path: bool = False,
+        published: int = 0,
         heartbeat_s: float = 1.0,
         retransmit_s: float | None = None,
     ) -> None:
@@ -176,9 +179,9 @@ class ClientCore:
         self._advertisements: dict[int, Advertise] = {}
         self._ids = 0
         self._requests = 0
-        self._published = 0
+        self._published = published
         self._fired = 0
-        self._taken = 0
+        self._taken = published
         self._granted = 0
         self._used = 0
         self._unsent: deque[Publish] = deque()

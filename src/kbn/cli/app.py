@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from kbn.cli import bench, demo, lab, match, ontology, pipeline
+from kbn.cli import (
+    bench,
+    broker,
+    demo,
+    lab,
+    match,
+    ontology,
+    overlay,
+    pipeline,
+    publish,
+    status,
+    subscribe,
+)
 
 
 @dataclass
@@ -63,6 +75,15 @@ app.command("demo", short_help="A day of podcasts through the pipeline: who gets
     demo.demo
 )
 app.command("match", short_help="Match a file of notifications with subscriptions.")(match.match)
+app.command("broker", short_help="Run a broker.")(broker.broker)
+app.command("publish", short_help="Publish notifications at a broker.")(publish.publish)
+app.command("subscribe", short_help="Print what a broker delivers, a JSON line each.")(
+    subscribe.subscribe
+)
+app.command("status", short_help="What a broker is doing: clients, neighbours, rates.")(
+    status.status
+)
+app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ontology.app, name="ontology")
 app.add_typer(lab.app, name="lab")
