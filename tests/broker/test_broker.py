@@ -334,3 +334,17 @@ def test_a_client_that_vanishes_is_forgotten_and_a_durable_one_is_not() -> None:
         talk.take(talk.broker.disconnected(peer, talk.now))
     assert list(talk.broker.clients) == ["bob"]
     assert len(talk.broker.table) == 1
+
+
+def test_what_was_foreseen_is_delivered_as_if_it_had_not_been() -> None:
+    for foresees in (False, True):
+        talk = Talk()
+        talk.say(ANN, Hello("ann", 1), Subscribe(1, "k < 3", True), Subscribe(2, "k = 5", True))
+        talk.say(BOB, Hello("bob", 1))
+        messages: list[AnyMessage] = [published(n, n) for n in range(1, 6)]
+        if foresees:
+            talk.broker.foresee([m.content for m in messages] + [b"\xc1garbage"])
+        talk.say(BOB, *messages[:3])
+        talk.say(ANN, Subscribe(3, "k = 4", True))
+        talk.say(BOB, *messages[3:])
+        assert talk.delivered(ANN) == [1, 2, 4, 5]

@@ -116,6 +116,7 @@ class Broker(Service):
         neighbour = self._neighbours.get(peer.name)
         if peer.kind == "broker" and neighbour is not None:
             neighbour.is_connected = True
+            neighbour.may_have_lost = True
             neighbour.heard_at = now
             neighbour.fired_heard = (
                 neighbour.fired
@@ -202,6 +203,7 @@ class Broker(Service):
         self._now = now
         self._read.clear()
         self.table = self.rebuilding(ontology)() if table is None else table
+        self._foreseen.clear()
         self._ontology_digest = digest
         for attached in self._clients.values():
             self._send(attached.peer, NewOntology(digest))

@@ -139,8 +139,8 @@ class ClientCore:
     """One client, of any number of subscriptions, usually at one broker.
 
     A method that asks for something returns what to do, like every other; the answer comes later,
-    as `Confirmed` or `Failed` with the number that the method was given or gave out. A publisher that
-    goes on with a run of before says how many durable notifications of it are `published`: what a
+    as `Confirmed` or `Failed` with the number that the method was given or gave out. A publisher
+    that goes on with an earlier run says how many durable ones of it are `published`: what a
     broker has of the following ones is not published twice.
     """
 

@@ -27,9 +27,9 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.rehoming import FIRST_WAVE, Rehoming
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import MemoryStore, Store
-from kbn.broker.table import Register, RoutingTable, Told
+from kbn.broker.table import Register, RoutingTable, Told, Wanted
 from kbn.broker.waves import Waves
-from kbn.filters import Subscription
+from kbn.filters import Notification, Subscription
 from kbn.ontology import Ontology
 
 Routing = Literal["hierarchical", "acyclic", "general"]
@@ -101,6 +101,9 @@ class Core:
         self._next_key = 0
         self._read: dict[tuple[str, bool], Subscription] = {}
         self._seen: OrderedDict[NotificationId, str] = OrderedDict()
+        # What `foresee` read and matched, and in which version of the table.
+        self._foreseen: dict[bytes, tuple[Notification, Wanted]] = {}
+        self._foreseen_in = 0
         self.run = self._begin_run(now)
         self._link_run = self.run << 20
         self._rows = count(self.run << 31)

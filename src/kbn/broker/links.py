@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, assert_never
 
-from kbn.broker import content
 from kbn.broker.announcements import Announcements
 from kbn.broker.attached import ENVELOPES
 from kbn.broker.messages import (
@@ -254,7 +253,8 @@ class Links(Router):
 
     def _say_again(self, neighbour: Neighbour) -> None:
         """After a reconnection within a session: what was not heard may be lost."""
-        if neighbour.channel is not None and self._retransmit_s is None:
+        if neighbour.channel is not None and neighbour.may_have_lost:
+            neighbour.may_have_lost = False
             for frame in neighbour.channel.repeated(at_most=neighbour.channel.unheard):
                 self._send(neighbour.peer, frame)
 
@@ -321,7 +321,7 @@ class Links(Router):
     def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
         self.counts["received"] += 1
         try:
-            notification = content.decode(envelope.content)
+            notification = self._read_content(envelope.content)
         except KbnError:
             self.counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return

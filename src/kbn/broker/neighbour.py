@@ -41,6 +41,7 @@ class Neighbour:
     offers: Announcements | None = None
     run: int = 0
     is_connected: bool = False
+    may_have_lost: bool = False  # the link was broken: what was on its way may be lost
     channel: Channel | None = None
     heard_at: float = 0.0
     view: str = ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 from msgspec import msgpack
 from msgspec.structs import replace
 
+from kbn.broker import content
 from kbn.broker.attached import ENVELOPES, Attached
 from kbn.broker.core import Core
 from kbn.broker.messages import (
@@ -13,6 +17,8 @@ from kbn.broker.messages import (
 )  # fmt: skip
 from kbn.broker.neighbour import CARRIED_AHEAD_MAX, Neighbour
 from kbn.broker.store import Store
+from kbn.broker.table import Wanted
+from kbn.errors import KbnError
 from kbn.filters import Notification
 
 ENCODER = msgpack.Encoder()
@@ -21,6 +27,30 @@ SEEN_MAX = 1_000_000
 
 class Router(Core):
     """Delivers notifications to clients, and passes them on to neighbours."""
+
+    def foresee(self, contents: Iterable[bytes]) -> None:
+        """Read and match contents that are about to come, together: routing them is cheaper then.
+
+        It changes nothing else: what was not foreseen, or before a change of the table, is matched
+        when it comes.
+        """
+        read: dict[bytes, Notification] = {}
+        for each in contents:
+            with suppress(KbnError):  # who sent it is told when it comes
+                read[each] = content.decode(each)
+        wanted = self.table.match_many(list(read.values()))
+        self._foreseen = dict(zip(read, zip(read.values(), wanted, strict=True), strict=True))
+        self._foreseen_in = self.table.version
+
+    def _read_content(self, encoded: bytes) -> Notification:
+        known = self._foreseen.get(encoded)
+        return content.decode(encoded) if known is None else known[0]
+
+    def _match(self, encoded: bytes, notification: Notification) -> Wanted:
+        known = self._foreseen.get(encoded)
+        if known is None or self._foreseen_in != self.table.version:
+            return self.table.match(notification)
+        return known[1]
 
     def _route(
         self,
@@ -38,7 +68,7 @@ class Router(Core):
             is_new = known is None
         path = None if envelope.path is None else (*envelope.path, self.name)
         envelope = replace(envelope, hops=envelope.hops + 1, path=path)
-        wanted = self.table.match(notification)
+        wanted = self._match(envelope.content, notification)
         kept = Kept(self._store, envelope)
         if is_new:
             for name, ids in wanted.clients.items():

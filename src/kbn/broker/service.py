@@ -9,7 +9,6 @@ from typing import Any, assert_never
 
 from msgspec import msgpack
 
-from kbn.broker import content
 from kbn.broker.access import NotGreetedError, Permission
 from kbn.broker.attached import Attached
 from kbn.broker.links import Links
@@ -183,7 +182,7 @@ class Service(Links):
             self.limits.check_content(len(publish.content))
             if not isfinite(publish.time):
                 raise InvalidInputError("a notification's time of publication is no number")
-            notification = content.decode(publish.content)
+            notification = self._read_content(publish.content)
             attached.permission.check_publish(notification)
             if publish.durable and not self._keeps:
                 raise InvalidInputError("this broker keeps nothing: start it with a store")

@@ -7,7 +7,7 @@ everything but the neighbour's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kbn.broker.announcements import Announcements
@@ -141,11 +141,23 @@ class RoutingTable(Register):
                 self._poset.remove(key)
         return super().remove(key)
 
+    @property
+    def version(self) -> int:
+        """Another one after each change."""
+        return self._matcher.version
+
     def match(self, notification: Notification) -> Wanted:
         """Who wants it."""
+        return self._wanted(self._matcher.match(notification).group_ids.tolist())
+
+    def match_many(self, notifications: Sequence[Notification]) -> list[Wanted]:
+        """Who wants each of them."""
+        return [self._wanted(groups) for groups in self._matcher.match_groups(notifications)]
+
+    def _wanted(self, groups: list[int]) -> Wanted:
         wanted = Wanted(set(), {})
         neighbours, clients = wanted
-        for group in self._matcher.match(notification).group_ids.tolist():
+        for group in groups:
             for peer, number in self._wanting.get(group) or self._look_up(group):
                 if peer.kind == "broker":
                     neighbours.add(peer.name)

@@ -12,7 +12,7 @@ index has doubled: an addition costs a constant amount on average, and a rebuild
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,9 +25,11 @@ from kbn.filters.values import Family
 from kbn.matching.bag_checks import BagChecker
 from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
 from kbn.matching.kernels.one import match_one
-from kbn.matching.kernels.slab import choose_slabs
+from kbn.matching.kernels.slab import choose_slabs, scan_many
+from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieArrays
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import MEMO_MAX, TokenTable
@@ -196,6 +198,45 @@ class Index:
             return self._checked(found, groups, attributes)
         return groups
 
+    def find_many(self, several: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+        """For each notification, the groups that accept it: `find` for many at the cost of one call
+        of the kernels.
+        """
+        view = self.view()
+        points = self.axis_room(len(several))
+        hits: list[int] = []
+        starts = [0]
+        for row, attributes in enumerate(several):
+            for attribute, value in attributes.items():
+                index = self.table.attributes.get(attribute)
+                if index is not None:
+                    hits += index.hits(value)
+                if attribute in self._axes:
+                    self._set_axes(self._axes[attribute], value, points, row)
+            starts.append(len(hits))
+        hit, hit_start = np.array(hits, np.int64), np.array(starts, np.int64)
+        found, at = walk_many(hit, hit_start, view.trie, view.codes, view.stamps, points)
+        if self.slabs.count:
+            more, owner = scan_many(
+                hit, hit_start, self.slabs.with_tokens, view.slabs, view.codes, view.stamps, points
+            )
+            found, at = merge_by_event(found, at, more, owner)
+        return self._split(found, at, several)
+
+    def _split(
+        self, found: Array, at: Array, several: Sequence[Mapping[str, Any]]
+    ) -> list[list[int]]:
+        """The groups of each notification, those that need a check only when it holds."""
+        needs_checks = bool((found & 1).any())
+        groups, bounds = (found >> 1).tolist(), at.tolist()
+        split = [groups[bounds[n] : bounds[n + 1]] for n in range(len(several))]
+        if needs_checks:
+            for n, attributes in enumerate(several):
+                part = found[bounds[n] : bounds[n + 1]]
+                if (part & 1).any():
+                    split[n] = self._checked(part, part >> 1, attributes).tolist()
+        return split
+
     def find_covering(self, hits: list[int], points: Mapping[int, tuple[float, int]]) -> Array:
         """The groups that could cover a filter whose witnesses hit `hits` and lie on `points`."""
         view = self.view()
@@ -277,7 +318,9 @@ class Index:
         ]
         return np.array(kept, np.int64)
 
-    def _set_axes(self, axes: tuple[int, int], value: Any) -> None:
+    def _set_axes(
+        self, axes: tuple[int, int], value: Any, points: Points | None = None, row: int = 0
+    ) -> None:
         kind = value.__class__
         if kind is int or kind is float:
             axis = axes[0]
@@ -288,12 +331,14 @@ class Index:
             axis = axes[1]
             pair = as_pair(microseconds(value))
         if axis >= 0:
-            self._set_point(axis, pair)
+            self._set_point(axis, pair, points, row)
 
-    def _set_point(self, axis: int, pair: tuple[float, int]) -> None:
-        points = self._points
-        points.values[0, axis], points.rests[0, axis] = pair
-        points.present[0, axis] = True
+    def _set_point(
+        self, axis: int, pair: tuple[float, int], points: Points | None = None, row: int = 0
+    ) -> None:
+        points = self._points if points is None else points
+        points.values[row, axis], points.rests[row, axis] = pair
+        points.present[row, axis] = True
 
     def _prepared(self) -> IndexView:
         tokens = len(self.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from threading import RLock
@@ -165,6 +165,13 @@ class Matcher:
         if notification.__class__ is not Notification:
             notification = Notification(notification)
         return Matches(self, self.index.find(notification.attributes), self.version)
+
+    @_in_turn
+    def match_groups(self, notifications: Sequence[Notification]) -> list[list[int]]:
+        """For each notification the numbers of the groups that accept it (see `keys_of_groups`);
+        they hold until the next change. For many at once, where no table of them is at hand.
+        """
+        return self.index.find_many([each.attributes for each in notifications])
 
     @_in_turn
     def match_batch(self, notifications: pa.Table, *, expand: bool = True) -> pa.Table:

@@ -139,7 +139,7 @@ class KbnWire(Wire):
             frames = []
             for target in part:
                 self._number += 1
-                body = content.encode({"to": target, "text": "x" * 50})
+                body = content.encode({"to": target, "number": self._number, "text": "x" * 50})
                 frames.append(wire.encode(Publish(self._number, monotonic(), body)))
             self.transport.write(b"".join(frames))
             start += len(part)
@@ -195,7 +195,7 @@ class MqttWire(Wire):
         packets = []
         for target in targets:
             topic = f"to/{target}".encode()
-            payload = f"{monotonic():<24}".encode() + b"x" * 50
+            payload = f"{monotonic():<24}".encode() + b"x" * 60
             packets.append(_packet(0x30, len(topic).to_bytes(2, "big") + topic + payload))
         self.transport.write(b"".join(packets))
 

@@ -1,0 +1,63 @@
+"""Opening connections: the socket, TLS, and the question for a broker's name."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from kbn.broker.messages import Who
+from kbn.broker.wire import FrameError, FrameReader, decode_name, encode
+from kbn.errors import TransportError
+from kbn.transport.connection import Connection
+from kbn.transport.security import client_tls
+from kbn.transport.urls import parse_url
+
+CONNECT_TIMEOUT_S = 10.0
+NAME_BYTES_MAX = 64 * 1024
+
+
+async def dial(
+    url: str, made: Callable[[], Connection], tls: ssl.SSLContext | None = None
+) -> Connection:
+    """A new connection to the broker at a URL; TransportError when there is none to be had."""
+    address = parse_url(url)
+    context = (tls or client_tls()) if address.tls else None
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            _, connection = await loop.create_connection(
+                made, address.host, address.port, ssl=context
+            )
+    except (OSError, TimeoutError) as error:  # TLS errors are OSErrors
+        raise TransportError(f"{url} cannot be reached: {error or 'no answer'}") from None
+    return connection
+
+
+async def ask_name(url: str, tls: ssl.SSLContext | None = None) -> str:
+    """The name of the broker at a URL."""
+    address = parse_url(url)
+    context = (tls or client_tls()) if address.tls else None
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+            try:
+                writer.write(encode(Who()))
+                answer = decode_name(await _first_frame(reader))
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, FrameError) as error:
+        raise TransportError(f"{url} cannot be reached: {error or 'no answer'}") from None
+    if not isinstance(answer, Who):
+        raise TransportError(f"{url} refuses: {answer.reason}")
+    return answer.broker
+
+
+async def _first_frame(reader: asyncio.StreamReader) -> bytes:
+    frames = FrameReader(NAME_BYTES_MAX)
+    while True:
+        data = await reader.read(NAME_BYTES_MAX)
+        if not data:
+            raise FrameError("it closed the connection without a word")
+        if found := frames.feed(data):
+            return found[0]

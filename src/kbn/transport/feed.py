@@ -1,0 +1,165 @@
+"""What an application gets from a subscription: notifications, one after the other.
+
+Asking for the next one says that the last is done with: only then is another sent in its place, and
+a durable one acknowledged. A notification that several subscriptions of one client want is done
+with when all of them are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kbn.broker import content
+from kbn.broker.client import Delivered
+from kbn.broker.messages import Envelope, NotificationId
+from kbn.errors import KbnError
+from kbn.filters import Notification
+
+if TYPE_CHECKING:
+    from kbn.transport.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A notification and how it came: `hops` counts the brokers that handled it, `path` names them
+    if the client asked for that, `dropped` says how many were dropped before it because the client
+    was slow.
+    """
+
+    notification: Notification
+    id: NotificationId
+    hops: int
+    path: tuple[str, ...] | None
+    durable: bool
+    dropped: int
+    broker: str
+
+
+class Item:
+    """A delivery on its way to so many feeds."""
+
+    __slots__ = ("_read", "delivered", "remaining")
+
+    def __init__(self, delivered: Delivered, remaining: int) -> None:
+        self.delivered = delivered
+        self.remaining = remaining
+        self._read: Notification | None = None
+
+    @property
+    def notification(self) -> Notification:
+        if self._read is None:
+            self._read = read(self.delivered.delivery.envelope)
+        return self._read
+
+
+def read(envelope: Envelope) -> Notification:
+    """The notification in an envelope."""
+    id = f"{envelope.publisher}/{envelope.run}/{envelope.number}"
+    try:
+        time = datetime.fromtimestamp(envelope.time, UTC)
+    except (ValueError, OverflowError, OSError):
+        time = None  # a time that is none: its publisher's own affair
+    return content.decode(envelope.content, id=id, publisher=envelope.publisher, time=time)
+
+
+class Feed:
+    """The notifications that one subscription wants.
+
+    `async for` gives them; it ends when the subscription is cancelled or the client closed, and
+    raises what ended it otherwise. `problem` is what a broker said against it later: that it names
+    a term which a new ontology does not know, say.
+    Awaiting the feed itself waits until the broker has accepted the subscription.
+    """
+
+    def __init__(self, client: Client, id: int, accepted: asyncio.Future[None]) -> None:
+        self.id = id
+        self.problem: KbnError | None = None
+        self._client = client
+        self._accepted = accepted
+        self._items: deque[Item] = deque()
+        self._last: Item | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    def __await__(self) -> Generator[object, None, Feed]:
+        return self._wait_accepted().__await__()
+
+    async def _wait_accepted(self) -> Feed:
+        await asyncio.shield(self._accepted)
+        return self
+
+    async def settled(self) -> Feed:
+        """Wait until the whole network knows of this subscription."""
+        await self
+        await self._client.settle()
+        return self
+
+    async def cancel(self) -> None:
+        """Want no more; what has arrived and was not asked for is dropped."""
+        await self._client._unsubscribe(self)
+
+    def __aiter__(self) -> Feed:
+        return self
+
+    async def __anext__(self) -> Notification:
+        while True:
+            item = await self._next()
+            try:
+                return item.notification
+            except KbnError as error:
+                self._client._log_unreadable(error)
+
+    async def deliveries(self) -> AsyncIterator[Delivery]:
+        """The same, with how each came."""
+        async for notification in self:
+            assert self._last is not None
+            broker, delivery = self._last.delivered.broker, self._last.delivered.delivery
+            envelope = delivery.envelope
+            yield Delivery(
+                notification, envelope.id, envelope.hops, envelope.path, delivery.durable,
+                delivery.dropped, broker,
+            )  # fmt: skip
+
+    async def _next(self) -> Item:
+        self.done()
+        if not self._accepted.done() or self._accepted.exception() is not None:
+            await asyncio.shield(self._accepted)
+        while not self._items:
+            if self._is_over:
+                raise self.problem or StopAsyncIteration
+            if self._waiter is not None and not self._waiter.done():
+                raise RuntimeError("two tasks wait for the same feed: subscribe once for each")
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        self._last = self._items.popleft()
+        return self._last
+
+    # What the client calls.
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self._wake()
+
+    def done(self) -> None:
+        """The application is done with what it was given last."""
+        last, self._last = self._last, None
+        if last is not None:
+            self._client._done_with(last)
+
+    def end(self, error: KbnError | None = None) -> list[Item]:
+        """Nothing more comes, because of an error or not; what nobody asked for."""
+        self._is_over = True
+        self.problem = error or self.problem
+        left = list(self._items)
+        self._items.clear()
+        self._wake()
+        return left
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,182 @@
+"""Metrics of a broker, in Prometheus' text format 0.0.4.
+
+Written by hand: it is a page of plain lines over numbers the broker counts anyway, so a library
+with a registry of its own would only hold them a second time. Clients are summed up, neighbours
+named: there are few of them, and what matters is which one is in trouble.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from kbn.broker.store import Store
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+COUNTED = {
+    "published": "Notifications that clients published here.",
+    "delivered": "Deliveries sent to clients.",
+    "forwarded": "Notifications sent to neighbours.",
+    "received": "Notifications that came from neighbours.",
+    "dropped": "Notifications dropped because a queue was full.",
+    "refused": "Requests of clients that were refused.",
+    "matched": "Notifications matched with the routing table.",
+}
+
+OF_NEIGHBOURS = {
+    "queued": ("gauge", "Notifications waiting to be sent to a neighbour."),
+    "owed": ("gauge", "Durable notifications kept for a neighbour."),
+    "told": ("gauge", "Root filters a neighbour was told."),
+    "wants": ("gauge", "Filters a neighbour announced."),
+    "dropped": ("counter", "Notifications dropped on the way to a neighbour."),
+}
+
+Samples = Iterable[tuple[Mapping[str, str], float]]
+
+
+class CommitTimer:
+    """A store whose commits are timed; everything else goes to the store itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.buckets = [0] * (len(COMMIT_BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    @classmethod
+    def around(cls, store: Store) -> tuple[Store, CommitTimer]:
+        """The store to use in place of the given one, and its timer (they are the same)."""
+        timer = cls(store)
+        return cast(Store, timer), timer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @property
+    def is_dirty(self) -> bool:
+        return self._store.is_dirty
+
+    def commit(self) -> None:
+        begun = time.perf_counter()
+        self._store.commit()
+        took = time.perf_counter() - begun
+        self.total_s += took
+        self.buckets[bisect_left(COMMIT_BOUNDS_S, took)] += 1
+
+
+def metrics_text(status: Mapping[str, Any], commits: CommitTimer, *, healthy: bool) -> str:
+    """All metrics of a broker, from what it answers when asked for its status."""
+    families = (
+        _counters(status["counts"]),
+        _of_table(status, healthy),
+        _of_clients(status["clients"]),
+        _of_neighbours(status["neighbours"]),
+        _of_commits(commits),
+        _of_process(),
+    )
+    return "\n".join(line for family in families for line in family) + "\n"
+
+
+def _family(name: str, kind: str, help: str, samples: Samples) -> Iterator[str]:
+    yield f"# HELP {name} {help}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in samples:
+        yield _sample(name, labels, value)
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{inside}}} {value}" if inside else f"{name} {value}"
+
+
+def _escaped(text: str) -> str:
+    # A lone surrogate has no form in UTF-8.
+    safe = text.encode("utf-8", "backslashreplace").decode()
+    return safe.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _gauge(name: str, help: str, value: float) -> Iterator[str]:
+    return _family(name, "gauge", help, [({}, value)])
+
+
+def _counters(counts: Mapping[str, int]) -> Iterator[str]:
+    for name, help in COUNTED.items():
+        yield from _family(f"kbn_{name}_total", "counter", help, [({}, counts.get(name, 0))])
+
+
+def _of_table(status: Mapping[str, Any], healthy: bool) -> Iterator[str]:
+    about = {"broker": status["broker"], "routing": status["routing"]}
+    yield from _family("kbn_broker_info", "gauge", "What this broker is.", [(about, 1)])
+    yield from _gauge("kbn_healthy", "Whether /health says ok.", int(healthy))
+    yield from _gauge("kbn_connections", "Open connections.", status["connections"])
+    yield from _gauge("kbn_subscriptions", "Entries of the routing table.", status["subscriptions"])
+    yield from _gauge("kbn_filters", "Distinct filters of the table.", status["filters"])
+    yield from _gauge("kbn_advertisements", "Advertisements known.", status["advertisements"])
+
+
+def _of_clients(clients: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    here = sum(each["connected"] for each in clients)
+    yield from _family(
+        "kbn_clients", "gauge", "Clients, attached or kept while they are away.",
+        [({"state": "connected"}, here), ({"state": "away"}, len(clients) - here)],
+    )  # fmt: skip
+    queued = [each["queued"] for each in clients if not each["durable"]]
+    owed = [each["queued"] for each in clients if each["durable"]]
+    yield from _gauge("kbn_clients_queued", "Deliveries waiting for clients.", sum(queued))
+    yield from _gauge("kbn_clients_queued_max", "The longest such queue.", max(queued, default=0))
+    yield from _gauge("kbn_clients_owed", "Durable deliveries kept for clients.", sum(owed))
+    yield from _gauge("kbn_clients_owed_max", "The most kept for one.", max(owed, default=0))
+
+
+def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield from _family(
+        "kbn_neighbour", "gauge", "A neighbour: what it is to us, and how it stands.",
+        [
+            ({"name": each["broker"], "role": each["role"], "state": state_of(each)}, 1)
+            for each in links
+        ],
+    )  # fmt: skip
+    for name, (kind, help) in OF_NEIGHBOURS.items():
+        samples = [({"name": each["broker"]}, each[name]) for each in links]
+        suffix = "_total" if kind == "counter" else ""
+        yield from _family(f"kbn_neighbour_{name}{suffix}", kind, help, samples)
+
+
+def state_of(link: Mapping[str, Any]) -> str:
+    """How the link to a neighbour stands: away, greeting, in session, or complete."""
+    if not link["connected"]:
+        return "away"
+    if not link["in_session"]:
+        return "greeting"
+    return "complete" if link["complete"] else "session"
+
+
+def _of_commits(commits: CommitTimer) -> Iterator[str]:
+    name = "kbn_store_commit_seconds"
+    yield f"# HELP {name} How long the store took to make changes permanent."
+    yield f"# TYPE {name} histogram"
+    reached = 0
+    for bound, number in zip((*COMMIT_BOUNDS_S, "+Inf"), commits.buckets, strict=True):
+        reached += number
+        yield _sample(f"{name}_bucket", {"le": str(bound)}, reached)
+    yield _sample(f"{name}_sum", {}, commits.total_s)
+    yield _sample(f"{name}_count", {}, reached)
+
+
+def _of_process() -> Iterator[str]:
+    import psutil
+
+    process = psutil.Process(os.getpid())
+    used = process.cpu_times()
+    yield from _gauge("process_resident_memory_bytes", "Memory in use.", process.memory_info().rss)
+    yield from _family(
+        "process_cpu_seconds_total", "counter", "Processor time used.",
+        [({}, used.user + used.system)],
+    )  # fmt: skip
+    yield from _gauge(
+        "process_start_time_seconds", "When it started, since 1970.", process.create_time()
+    )

@@ -1,0 +1,176 @@
+"""The same client for scripts without asyncio: it runs in a thread of its own.
+
+with kbn.sync.connect("kbn://localhost:7420") as client:
+    client.publish({"price": 5})
+    for notification in client.subscribe("price < 10"):
+        ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+from kbn.filters import Notification, Subscription
+from kbn.transport.client import Client
+from kbn.transport.client import connect as connect_async
+from kbn.transport.feed import Delivery, Feed
+
+__all__ = ["SyncClient", "SyncFeed", "connect"]
+
+T = TypeVar("T")
+
+
+def connect(url: str, **options: Any) -> SyncClient:
+    """A client of the broker at a URL; options as for `kbn.connect`. Use it with `with`."""
+    return SyncClient(connect_async(url, **options))
+
+
+class SyncClient:
+    """A client whose methods wait; `timeout` (in seconds) ends a wait with TimeoutError."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> SyncClient:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kbn", daemon=True)
+        self._thread.start()
+        try:
+            self.call(self._client.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        try:
+            self.call(self._client.__aexit__(*details))
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        assert self._loop is not None and self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Have the client's thread do something, and wait for the outcome."""
+        assert self._loop is not None, "use `with kbn.sync.connect(…) as client`"
+
+        async def bounded() -> T:
+            # The time runs out over there, so nothing is handed over that nobody takes.
+            async with asyncio.timeout(timeout):
+                return await work
+
+        return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result()
+
+    @property
+    def name(self) -> str:
+        return self._client.name
+
+    @property
+    def broker(self) -> str:
+        return self._client.broker
+
+    @property
+    def ontology(self) -> str:
+        return self._client.ontology
+
+    def publish(
+        self,
+        notification: Notification | Mapping[str, object],
+        *,
+        durable: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.call(self._client.publish(notification, durable=durable), timeout)
+
+    def subscribe(
+        self, subscription: Subscription | str, *, timeout: float | None = None
+    ) -> SyncFeed:
+        """Want what the subscription says; returns when the broker has accepted it.
+
+        Iterating ends when nothing came for `timeout` seconds; never, without one.
+        """
+
+        async def subscribed() -> Feed:
+            return await self._client.subscribe(subscription)
+
+        return SyncFeed(self, self.call(subscribed()), timeout)
+
+    def advertise(self, advertisement: Subscription | str, *, timeout: float | None = None) -> int:
+        return self.call(self._client.advertise(advertisement), timeout)
+
+    def unadvertise(self, id: int, *, timeout: float | None = None) -> None:
+        self.call(self._client.unadvertise(id), timeout)
+
+    def settle(self, *, timeout: float | None = None) -> None:
+        self.call(self._client.settle(), timeout)
+
+    def ask(self, what: str, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
+        return self.call(self._client.ask(what, **about), timeout)
+
+    def status(self, *, timeout: float | None = None) -> dict[str, Any]:
+        return self.call(self._client.status(), timeout)
+
+    def move(self, url: str, *, timeout: float | None = None) -> None:
+        self.call(self._client.move(url), timeout)
+
+    def leave(self, *, timeout: float | None = None) -> None:
+        self.call(self._client.leave(), timeout)
+
+
+class SyncFeed:
+    """The notifications of one subscription, for a `for` loop."""
+
+    def __init__(self, client: SyncClient, feed: Feed, timeout: float | None) -> None:
+        self._client = client
+        self._feed = feed
+        self._timeout = timeout
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                yield self.next(self._timeout)
+            except (TimeoutError, StopIteration):
+                return
+
+    def next(self, timeout: float | None = None) -> Notification:
+        """The next one; TimeoutError when none comes, StopIteration after the end."""
+
+        async def next_one() -> Notification | None:
+            try:
+                return await self._feed.__anext__()
+            except StopAsyncIteration:
+                return None
+
+        found = self._client.call(next_one(), timeout)
+        if found is None:
+            raise StopIteration
+        return found
+
+    def next_delivery(self, timeout: float | None = None) -> Delivery:
+        """The next one, with how it came."""
+
+        async def next_one() -> Delivery | None:
+            async for delivery in self._feed.deliveries():
+                return delivery
+            return None
+
+        found = self._client.call(next_one(), timeout)
+        if found is None:
+            raise StopIteration
+        return found
+
+    def settled(self, timeout: float | None = None) -> SyncFeed:
+        self._client.call(self._feed.settled(), timeout)
+        return self
+
+    def cancel(self, timeout: float | None = None) -> None:
+        self._client.call(self._feed.cancel(), timeout)
