@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from kbn import InvalidInputError
+from kbn.lab.overlay import moving
 from kbn.lab.overlay.broker_bench import Settings, run
 
 
@@ -23,3 +24,11 @@ def test_every_notification_reaches_one_subscriber_and_is_timed() -> None:
 def test_numbers_that_make_no_sense_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="positive"):
         Settings(subscribers=(0,))
+
+
+def test_subscribers_move_between_processes_and_nothing_is_lost_doubled_or_disordered() -> None:
+    report = moving.run(moving.Settings(subscribers=12, rate=400))
+    assert [row.how for row in report.rows] == ["with their broker", "one by one"]
+    for row in report.rows:
+        assert row.published > 0
+        assert (row.lost, row.doubled, row.disordered) == (0, 0, 0)

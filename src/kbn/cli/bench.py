@@ -438,3 +438,44 @@ def _print_broker(report: BrokerReport) -> None:
         "at rate", "loading s", "memory",
     ]  # fmt: skip
     print_table(rows, columns=columns, title="one broker, loopback, to one of many")
+
+
+@app.command("move", short_help="Subscribers move between brokers while others publish.")
+def bench_move(
+    subscribers: Annotated[int, typer.Option(help="How many subscribers.")] = 1_000,
+    rate: Annotated[int, typer.Option(help="Notifications a second.")] = 1_000,
+    seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Move subscribers with their broker and one by one, over TCP, and account for everything.
+
+    \b
+    Example:
+      kbn bench move --subscribers 1000 --rate 1000
+    """
+    from kbn.lab.overlay.moving import Settings, run
+
+    remark_on_compiling()
+    with progress() as show:
+        report = run(Settings(subscribers, rate, seed), show)
+    if as_json:
+        print_json(report.as_json())
+        return
+    rows = [
+        [
+            row.how,
+            f"{row.subscribers:,}",
+            f"{row.seconds:.2f}",
+            f"{row.source_seconds}",
+            f"{row.published:,}",
+            str(row.lost),
+            str(row.doubled),
+            str(row.disordered),
+        ]
+        for row in report.rows
+    ]
+    columns = [
+        "how", "subscribers", "seconds", "the source's", "published", "lost", "doubled",
+        "disordered",
+    ]  # fmt: skip
+    print_table(rows, columns=columns, title="moves between broker processes")

@@ -68,6 +68,8 @@ def connect(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     on_ontology: Callable[[str], None] | None = None,
+    run: int | None = None,
+    published: int = 0,
 ) -> Client:
     """A client of the broker at a URL: `async with kbn.connect("kbn://localhost:7420") as client`.
 
@@ -76,6 +78,8 @@ def connect(
     order, each time its process starts. `window` notifications at most wait here for the
     application; of more, the broker drops the oldest, or stops their publishers (`when_slow`).
     `timeout` bounds the first connection only; a lost one is made again for as long as it takes.
+    A publisher that goes on with an earlier `run` of its name says how many durable notifications
+    of it are `published`: of the following ones, the broker drops those it has.
     """
     if durable and name is None:
         raise InvalidInputError("a durable client needs a name, to be known when it comes back")
@@ -86,9 +90,9 @@ def connect(
     parse_url(url)
     options = {
         "durable": durable, "window": window, "when_slow": when_slow, "token": token,
-        "with_path": with_path,
+        "with_path": with_path, "published": published,
     }  # fmt: skip
-    return Client(url, name or _some_name(), options, tls, timeout, on_ontology)
+    return Client(url, name or _some_name(), options, tls, timeout, on_ontology, run)
 
 
 class Client:
@@ -102,6 +106,7 @@ class Client:
         tls: ssl.SSLContext | None,
         timeout_s: float | None,
         on_ontology: Callable[[str], None] | None,
+        run: int | None = None,
     ) -> None:
         self.name = name
         self.url = url
@@ -110,6 +115,7 @@ class Client:
         self._options = options
         self._tls = tls
         self._timeout_s = timeout_s
+        self._run_number = run
         self._core: ClientCore | None = None
         self._lines: dict[str, _Line] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -163,7 +169,8 @@ class Client:
     async def _open(self) -> None:
         self._attached = asyncio.get_running_loop().create_future()
         broker = await self._find()
-        self._core = ClientCore(self.name, broker, time.time_ns() // 1000, **self._options)
+        run = time.time_ns() // 1000 if self._run_number is None else self._run_number
+        self._core = ClientCore(self.name, broker, run, **self._options)
         self._start_line(broker, self.url)
         self._run(self._tick())
         await self._attached
@@ -220,6 +227,11 @@ class Client:
         return self.core.broker
 
     # What the application asks.
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the client is between two brokers."""
+        return self.core.is_moving
 
     async def publish(
         self, notification: Notification | Mapping[str, object], *, durable: bool = False

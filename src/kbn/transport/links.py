@@ -20,13 +20,23 @@ log = logging.getLogger("kbn.transport")
 
 
 class Link:
-    """Connects, and connects again; `name` is known once the other side has answered."""
+    """Connects, and connects again; `name` is known once the other side has answered.
 
-    def __init__(self, server: BrokerServer, settings: LinkTo, tls: ssl.SSLContext | None) -> None:
+    `replaces` names the neighbour that is left when this one is reached.
+    """
+
+    def __init__(
+        self,
+        server: BrokerServer,
+        settings: LinkTo,
+        tls: ssl.SSLContext | None,
+        replaces: str | None = None,
+    ) -> None:
         self._server = server
         self._tls = tls
         self.settings = settings
         self.name = settings.name
+        self.replaces = replaces
         self.is_over = False
         self.problem = ""
 

@@ -98,7 +98,9 @@ class BrokerServer:
         self._host, self._port = host, port
         self._tls = tls
         self._guard: Guard = guard or OpenDoor()
+        self._link_tls = link_tls
         self._links = [Link(self, link, link_tls) for link in links]
+        self._moved: list[dict[str, Any]] = []
         self._acquaintances = Acquaintances(broker, store)
         self._newly_linked: list[tuple[str, str]] = []
         self._listener: asyncio.Server | None = None
@@ -116,6 +118,7 @@ class BrokerServer:
         broker.answers["status"] = lambda about: {**status(about), **self._status()}
         broker.answers["ontology"] = self._asked_for_ontology
         broker.answers["unlink"] = self._asked_to_unlink
+        broker.answers["rehome"] = self._asked_to_rehome
 
     # Beginning and end.
 
@@ -261,6 +264,40 @@ class BrokerServer:
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
         asyncio.get_running_loop().call_soon(self.unlink, name)  # not in the middle of a batch
         return {"unlinking": name}
+
+    def _asked_to_rehome(self, about: dict[str, Any]) -> dict[str, Any]:
+        """Move this broker, with all that hangs on it, to the broker at `url`.
+
+        `old` names the neighbour it leaves; it may be left out when there is one. The outcome
+        is in the status, under `moved`.
+        """
+        ups = [n.name for n in self.broker.neighbours.values() if n.role != "child"]
+        old = about.get("old", ups[0] if len(ups) == 1 else None)
+        if old not in ups:
+            raise InvalidInputError(f"name the neighbour to leave: {', '.join(ups) or 'none'}")
+        settings = LinkTo(str(about.get("url")), self.broker.neighbours[old].role)
+        link = Link(self, settings, self._link_tls, replaces=old)
+        self._links.append(link)
+        self._run(link.keep())
+        return {"leaving": old}
+
+    def _rehome(self, link: Link, name: str) -> list[Send]:
+        """The broker to move to has answered: move."""
+        old = link.replaces or ""
+
+        def done(trouble: str | None) -> None:
+            self._moved.append({"from": old, "to": name, "trouble": trouble})
+            over = link if trouble is not None else None
+            for each in self._links:
+                if each is over or (trouble is None and each is not link and each.name == old):
+                    each.is_over = True
+            if trouble is None:
+                self._acquaintances.forget_former(old)
+
+        token = link.settings.token
+        sends = self.broker.rehome(old, name, now(), token=token, done=done)
+        link.replaces = None
+        return sends
 
     def bound_to(self, name: str) -> Connection | None:
         """The connection with a neighbour, if there is one."""
@@ -479,10 +516,14 @@ class BrokerServer:
             connection.close()  # it has connected to us, and its connection is the one to keep
             return []
         try:
-            sends = self.broker.link(name, link.settings.role, link.settings.token)
+            if link.replaces is None:
+                sends = self.broker.link(name, link.settings.role, link.settings.token)
+            else:
+                sends = self._rehome(link, name)
         except KbnError as error:
             link.problem = str(error)
             log.error("%s: %s: %s", self.broker.name, link.settings.url, error)
+            link.is_over = link.replaces is not None
             raise
         return sends + self._linked(connection, name)
 
@@ -574,11 +615,17 @@ class BrokerServer:
                 {"url": each.settings.url, "broker": each.name, "problem": each.problem}
                 for each in self._links
             ],
+            "moved": self._moved,
         }
 
 
-async def serve(server: BrokerServer) -> None:
-    """Run a server until the process is told to end (SIGTERM, SIGINT); SIGHUP reloads."""
+async def serve(
+    server: BrokerServer, ready: Callable[[BrokerServer], None] = lambda server: None
+) -> None:
+    """Run a server until the process is told to end (SIGTERM, SIGINT); SIGHUP reloads.
+
+    `ready` is called when it listens.
+    """
     import signal
 
     loop = asyncio.get_running_loop()
@@ -589,6 +636,7 @@ async def serve(server: BrokerServer) -> None:
                 loop.add_signal_handler(getattr(signal, name), ending.set)
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, server.reload)
+        ready(server)
         ended = asyncio.ensure_future(server.wait())
         waiting = asyncio.ensure_future(ending.wait())
         await asyncio.wait({ended, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -28,12 +28,11 @@ async def main(given: argparse.Namespace) -> None:
         limits=limits,
     )
     links = [LinkTo(url, "peer") for url in given.peer]
+    links += [LinkTo(url, "master") for url in given.master]
     server = BrokerServer(
         broker, store, links=links, limits=ServerLimits(connections=100_000), port=given.port
     )
-    await server.start()
-    print(server.url, flush=True)
-    await serve(server)
+    await serve(server, lambda server: print(server.url, flush=True))
 
 
 if __name__ == "__main__":
@@ -42,5 +41,6 @@ if __name__ == "__main__":
     parser.add_argument("--store", default="")
     parser.add_argument("--routing", default="acyclic")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--master", action="append", default=[])
     parser.add_argument("--peer", action="append", default=[])
     asyncio.run(main(parser.parse_args()))
