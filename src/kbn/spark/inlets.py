@@ -3,8 +3,8 @@
 An inlet is an append-only sequence of lines with positions in it. The source asks for the latest
 position, has Spark write it down, and asks for the slices between two positions, perhaps again
 after a restart; the same two positions must always give the same lines. Files in a folder are one
-such sequence (here); what a socket sends becomes one by being written to files (`spool.py`); a
-broker's deliveries will be another.
+such sequence (here); what a socket sends (`spool.py`) or a broker delivers (`brokers.py`) becomes
+one by being written to files.
 
 Files are read in the order of their names. A file appears as a whole (by renaming it into the
 folder) or grows by whole lines while its name is the last; when a later one appears it is finished.

@@ -1,6 +1,10 @@
-"""The spool: what comes over a socket is written down before it counts.
+"""The spool: what comes over a connection is written down before it counts.
 
-A peer listens; we connect, and speak lines of JSON:
+A receiver, in a thread, appends lines to segments, files named by the number of their first line;
+how many are safe is read off the last of them after a restart. From there on a connection is a
+folder of files. Sockets are here; what a broker delivers is in `brokers.py`.
+
+A socket's peer listens; we connect, and speak lines of JSON:
 
     we    {"have": 120}                 so many lines are safe here: begin with the next
     peer  a notification a line …
@@ -9,9 +13,6 @@ A peer listens; we connect, and speak lines of JSON:
 A peer that keeps its lines until they are acknowledged, and begins after those we say we have,
 loses and doubles nothing, whichever side breaks down. One that does not care about the answers
 (`nc -lk`) loses what was under way when the connection broke, and no more.
-
-The lines go to segments, files named by the number of their first line; the number of lines that
-are safe is read off the last of them after a restart. From there on a socket is a folder of files.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import json
 import os
 import socket
 import time
+from abc import ABC, abstractmethod
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -53,8 +56,10 @@ class Spool:
     def open(self) -> None:
         """Take possession, and go on where the last owner stopped."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.directory / ".lock")
-        names = sorted(path.name for path in self.directory.glob("*.jsonl"))
+        self._lock = locked(
+            self.directory / ".lock", "is in use by another query: give each its own spool"
+        )
+        names = self._names()
         if not names:
             self._begin_segment()
             return
@@ -85,11 +90,30 @@ class Spool:
         self.lines += data.count(b"\n")
         self.end = (name, size + len(data))
 
-    def forget(self, before: str) -> None:
-        """Delete the segments whose names sort before `before`."""
-        for path in self.directory.glob("*.jsonl"):
-            if path.name < before:
-                path.unlink(missing_ok=True)
+    def last(self, count: int) -> list[bytes]:
+        """The last so many lines, or as many as there are."""
+        found: deque[bytes] = deque(maxlen=count)
+        for name in self._names(keeping=count):
+            with open(self.directory / name, "rb") as segment:
+                found.extend(segment)
+        return list(found)
+
+    def forget(self, before: str, *, keeping: int = 0) -> None:
+        """Delete the segments whose names sort before `before` and have none of the last lines."""
+        kept = {self.end[0], *self._names(keeping=keeping)}
+        for name in self._names():
+            if name < before and name not in kept:
+                (self.directory / name).unlink(missing_ok=True)
+
+    def _names(self, keeping: int | None = None) -> list[str]:
+        """The segments in order; those that hold the last so many lines."""
+        names = sorted(path.name for path in self.directory.glob("*.jsonl"))
+        if keeping is None:
+            return names
+        # A segment ends where the next begins.
+        ends = [*(int(Path(name).stem) for name in names[1:]), self.lines]
+        wanted = self.lines - keeping
+        return [name for name, end in zip(names, ends, strict=True) if end > wanted]
 
     def close(self) -> None:
         for held in (self._segment, self._lock):
@@ -109,21 +133,26 @@ class Spool:
         self._segment.seek(size)
 
 
-class SocketInlet(FilesInlet):
-    """The lines a peer sends, by way of a spool."""
+class SpooledInlet(FilesInlet, ABC):
+    """The lines a receiver has written to a spool; its subclasses say which receiver."""
 
-    def __init__(self, host: str, port: int, spool: str | Path, give_up_s: float = 60.0) -> None:
+    lines_kept = 0
+    """So many of the last lines are kept, although they were delivered."""
+
+    def __init__(self, spool: str | Path) -> None:
         super().__init__(spool, "*.jsonl")
-        self._peer = (host, port)
-        self._give_up_s = give_up_s
         # Opened in one process only; the readers in the workers have none.
         self._spool: Spool | None = None
         self._receiver: Receiver | None = None
 
+    @abstractmethod
+    def receiver(self, spool: Spool) -> Receiver:
+        """Who fills the spool; it is not started yet."""
+
     def open(self) -> None:
         self._spool = Spool(self.directory)
         self._spool.open()
-        self._receiver = Receiver(self._peer, self._spool, self._give_up_s)
+        self._receiver = self.receiver(self._spool)
         self._receiver.start()
 
     def latest(self, start: Position, rows_max: int | None) -> Position:
@@ -147,7 +176,7 @@ class SocketInlet(FilesInlet):
 
     def done(self, end: Position) -> None:
         if self._spool is not None:
-            self._spool.forget(end.file)
+            self._spool.forget(end.file, keeping=self.lines_kept)
 
     def close(self) -> None:
         if self._receiver is not None:
@@ -157,12 +186,12 @@ class SocketInlet(FilesInlet):
         self._receiver = self._spool = None
 
 
-class Receiver(Thread):
-    """Fills a spool from a peer, and connects again when the connection breaks."""
+class Receiver(Thread, ABC):
+    """Fills a spool from somewhere, and connects again when the connection breaks."""
 
-    def __init__(self, peer: tuple[str, int], spool: Spool, give_up_s: float) -> None:
-        super().__init__(name=f"kbn receiver of {peer[0]}:{peer[1]}", daemon=True)
-        self._peer = peer
+    def __init__(self, sender: str, spool: Spool, give_up_s: float) -> None:
+        super().__init__(name=f"kbn receiver of {sender}", daemon=True)
+        self._sender = sender
         self._spool = spool
         self._give_up_s = give_up_s
         self._stopping = Event()
@@ -172,14 +201,13 @@ class Receiver(Thread):
         self._failed: KbnError | None = None
 
     def check(self) -> None:
-        """Raise when the peer cannot be reached for too long, or nothing can be written."""
+        """Raise when the sender cannot be reached for too long, or nothing can be written."""
         if self._failed is not None:
             raise self._failed
         silent_s = time.monotonic() - self._last_heard
         if not self._connected and silent_s > self._give_up_s:
-            host, port = self._peer
             raise KbnError(
-                f"{host}:{port} cannot be reached for {silent_s:.0f} s ({self._trouble}). What it "
+                f"{self._sender} cannot be reached for {silent_s:.0f} s ({self._trouble}). What it "
                 "sent is safe: start the query again when it is back, or set the option "
                 "giveUpAfter (seconds) higher"
             )
@@ -187,6 +215,29 @@ class Receiver(Thread):
     def stop(self) -> None:
         self._stopping.set()
         self.join()
+
+    @abstractmethod
+    def run(self) -> None: ...
+
+
+class SocketInlet(SpooledInlet):
+    """The lines a peer sends, by way of a spool."""
+
+    def __init__(self, host: str, port: int, spool: str | Path, give_up_s: float = 60.0) -> None:
+        super().__init__(spool)
+        self._peer = (host, port)
+        self._give_up_s = give_up_s
+
+    def receiver(self, spool: Spool) -> Receiver:
+        return SocketReceiver(self._peer, spool, self._give_up_s)
+
+
+class SocketReceiver(Receiver):
+    """Fills a spool with the lines of a peer."""
+
+    def __init__(self, peer: tuple[str, int], spool: Spool, give_up_s: float) -> None:
+        super().__init__(f"{peer[0]}:{peer[1]}", spool, give_up_s)
+        self._peer = peer
 
     def run(self) -> None:
         pause_s = 0.1
@@ -228,8 +279,7 @@ class Receiver(Thread):
 
     def _check_length(self, rest: bytes) -> None:
         if len(rest) > LINE_BYTES_MAX:
-            host, port = self._peer
-            raise KbnError(f"{host}:{port} sent a line of more than {LINE_BYTES_MAX} bytes")
+            raise KbnError(f"{self._sender} sent a line of more than {LINE_BYTES_MAX} bytes")
 
     def _acknowledge(self, connection: socket.socket) -> None:
         connection.sendall(json.dumps({"have": self._spool.lines}).encode() + b"\n")
@@ -244,8 +294,11 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _locked(path: Path) -> BinaryIO:
-    """The lock file, held; an owner that is about to end is waited for."""
+def locked(path: Path, otherwise: str) -> BinaryIO:
+    """The lock file, held; an owner that is about to end is waited for.
+
+    `otherwise` ends the sentence that begins with the folder, when it does not end.
+    """
     handle = open(path, "wb")  # noqa: SIM115
     waiting = Event()
     for _ in range(int(LOCK_WAIT_S / 0.1)):
@@ -256,4 +309,4 @@ def _locked(path: Path) -> BinaryIO:
         else:
             return handle
     handle.close()
-    raise KbnError(f"{path.parent} is in use by another query: give each its own spool")
+    raise KbnError(f"{path.parent} {otherwise}")
