@@ -54,6 +54,7 @@ class Attached:
     published: int = 0
     granted: int = 0
     waits_for: set[str] = field(default_factory=set)
+    stops: set[str] = field(default_factory=set)
     leaving: int | None = None
     is_drained: bool = False
     redirect: tuple[str, str] | None = None

@@ -117,6 +117,7 @@ class Router(Core):
             attached.enqueue(ids, kept.envelope, self.limits)
             if publisher is not None and attached.is_full(self.limits):
                 publisher.waits_for.add(attached.peer.name)
+                attached.stops.add(publisher.peer.name)
         self._to_pump[attached.peer.name] = attached
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:

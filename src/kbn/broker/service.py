@@ -294,7 +294,7 @@ class Service(Links):
     def _detach(self, attached: Attached) -> None:
         """A client is away: a durable one is kept, another forgotten."""
         attached.is_connected = False
-        self._release_publishers(attached.peer.name)
+        self._release_publishers(attached)
         for id in list(attached.advertisements):
             self._unadvertise(attached, id)
         if attached.owed is None:
@@ -310,7 +310,7 @@ class Service(Links):
             self._store.unmark(f"redirect/{attached.peer.name}")
         self._clients.pop(attached.peer.name, None)
         self._to_pump.pop(attached.peer.name, None)
-        self._release_publishers(attached.peer.name)
+        self._release_publishers(attached)
 
     def _answer(self, attached: Attached, request: int, what: str, about: dict[str, Any]) -> None:
         answer = self.answers.get(what)
@@ -361,15 +361,18 @@ class Service(Links):
             self.counts["delivered"] += 1
             self._send(attached.peer, delivery)
         if attached.when_slow == "block" and attached.has_room(self.limits):
-            self._release_publishers(attached.peer.name)
+            self._release_publishers(attached)
         if attached.is_drained and attached.is_empty and attached.leaving is not None:
             self._send(attached.peer, Left(attached.leaving))
             self._forget(attached)
 
-    def _release_publishers(self, slow: str) -> None:
-        for publisher in self._clients.values():
-            if slow in publisher.waits_for:
-                publisher.waits_for.discard(slow)
+    def _release_publishers(self, slow: Attached) -> None:
+        """Those that a slow client had stopped need not wait for it any longer."""
+        stopped, slow.stops = slow.stops, set()
+        for name in sorted(stopped):
+            publisher = self._clients.get(name)
+            if publisher is not None:
+                publisher.waits_for.discard(slow.peer.name)
                 self._grant(publisher)
 
     def _deliver_again(self, attached: Attached, after_s: float) -> None:
