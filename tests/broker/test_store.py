@@ -18,9 +18,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kbn.broker import store as module
+from kbn.broker import sqlite_store as module
 from kbn.broker.messages import Peer
-from kbn.broker.store import KeptClient, MemoryStore, Owed, SqliteStore, Store, StoreError
+from kbn.broker.sqlite_store import SqliteStore
+from kbn.broker.store import KeptClient, MemoryStore, Owed, Store, StoreError
 from kbn.errors import InvalidInputError, KbnError
 
 ANN, BOB = Peer("client", "ann"), Peer("client", "bob")
@@ -412,7 +413,7 @@ def test_what_is_collected_in_memory_is_bounded(
 CRASHING = """
 import os, sys
 from kbn.broker.messages import Peer
-from kbn.broker.store import SqliteStore
+from kbn.broker.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1], sync="full")
 print(store.run(), flush=True)
 ann = Peer("client", "ann")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kbn.broker.broker import Broker
-from kbn.broker.store import MemoryStore, SqliteStore
+from kbn.broker.sqlite_store import SqliteStore
+from kbn.broker.store import MemoryStore
 from kbn.transport import BrokerServer, Feed, LinkTo, ServerLimits
 from kbn.transport.clock import now
 
@@ -88,7 +89,7 @@ async def take(feed: Feed, count: int) -> list[dict[str, Any]]:
 PROCESS = """
 import asyncio, sys
 from kbn.broker.broker import Broker
-from kbn.broker.store import SqliteStore
+from kbn.broker.sqlite_store import SqliteStore
 from kbn.transport import BrokerServer, LinkTo, serve
 from kbn.transport.clock import now
 

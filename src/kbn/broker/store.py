@@ -17,22 +17,15 @@ the last commit, up to a bound, and per peer a count and the last row.
 
 from __future__ import annotations
 
-import secrets
-import sqlite3
 from bisect import bisect_left, bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import takewhile
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kbn.broker.messages import Peer
 from kbn.errors import InvalidInputError, KbnError
-
-__all__ = ["KeptClient", "MemoryStore", "Owed", "SqliteStore", "Store", "StoreError"]
 
 INTEGER_MAX = 2**63 - 1
 
@@ -150,16 +143,16 @@ class Store(Protocol):
         """Forget everything since the last commit and let go of the file."""
 
 
-def _check_number(number: int) -> None:
+def check_number(number: int) -> None:
     if not -INTEGER_MAX - 1 <= number <= INTEGER_MAX:
         raise InvalidInputError(f"{number} does not fit in 64 bits")
 
 
-def _clamped(number: int) -> int:
+def clamped(number: int) -> int:
     return min(max(number, -INTEGER_MAX - 1), INTEGER_MAX)
 
 
-def _check_text(text: str) -> None:
+def check_text(text: str) -> None:
     if not text.isascii():
         try:
             text.encode()
@@ -167,18 +160,18 @@ def _check_text(text: str) -> None:
             raise InvalidInputError(f"{text!r} is not valid Unicode text") from None
 
 
-def _check_row(row: int, last: int | None, peer: Peer) -> None:
-    _check_number(row)
+def check_row(row: int, last: int | None, peer: Peer) -> None:
+    check_number(row)
     if last is not None and row <= last:
         raise InvalidInputError(f"row {row} of {peer.kind} {peer.name} is not above row {last}")
 
 
-def _check_limit(limit: int) -> None:
+def check_limit(limit: int) -> None:
     if limit < 1:
         raise InvalidInputError(f"at least one id must be remembered, not {limit}")
 
 
-class _Rows:
+class Rows:
     """What one peer is owed: rows in order, and for each its key and note."""
 
     __slots__ = ("entries", "rows")
@@ -220,12 +213,12 @@ class _Contents:
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         self.bodies: dict[int, bytes] = {}
         self.claims: Counter[int] = Counter()
-        self.ledger: dict[Peer, _Rows] = {}
+        self.ledger: dict[Peer, Rows] = {}
         self.key = 0
         self.loose: set[int] = set()
 
     def keep_client(self, name: str, window: int, when_slow: str) -> None:
-        _check_number(window)
+        check_number(window)
         old = self.kept.get(name)
         subscriptions = {} if old is None else old.subscriptions
         self.kept[name] = KeptClient(name, window, when_slow, subscriptions)
@@ -235,13 +228,13 @@ class _Contents:
         self.forget_owed(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
-        _check_number(id)
+        check_number(id)
         if client not in self.kept:
-            raise _no_client(client)
+            raise no_client(client)
         self.kept[client].subscriptions[id] = subscription_json
 
     def forget_subscription(self, client: str, id: int) -> None:
-        _check_number(id)
+        check_number(id)
         if client in self.kept:
             self.kept[client].subscriptions.pop(id, None)
 
@@ -252,10 +245,10 @@ class _Contents:
         return self.key
 
     def owe(self, peer: Peer, row: int, key: int, note: bytes) -> None:
-        rows = self.ledger.get(peer) or _Rows()
-        _check_row(row, rows.last, peer)
+        rows = self.ledger.get(peer) or Rows()
+        check_row(row, rows.last, peer)
         if key not in self.bodies:
-            raise _no_publication(key)
+            raise no_publication(key)
         self.ledger[peer] = rows
         rows.add(row, key, note)
         self.claims[key] += 1
@@ -274,13 +267,13 @@ class _Contents:
         self.remove(peer, None, INTEGER_MAX)
 
     def saw(self, id: bytes, limit: int) -> None:
-        _check_limit(limit)
+        check_limit(limit)
         self.seen.setdefault(id)
         while len(self.seen) > limit:
             self.seen.popitem(last=False)
 
     def mark(self, name: str, value: bytes) -> None:
-        _check_text(name)
+        check_text(name)
         self.facts[name] = value
 
     def unmark(self, name: str) -> None:
@@ -295,11 +288,11 @@ class _Contents:
         self.loose.clear()
 
 
-def _no_client(name: str) -> InvalidInputError:
+def no_client(name: str) -> InvalidInputError:
     return InvalidInputError(f"no client {name!r} is kept; keep the client first")
 
 
-def _no_publication(key: int) -> InvalidInputError:
+def no_publication(key: int) -> InvalidInputError:
     return InvalidInputError(f"no publication is kept under key {key}")
 
 
@@ -352,7 +345,7 @@ class MemoryStore:
         self._do("owe", peer, row, key, note)
 
     def owed(self, peer: Peer, after: int, count: int) -> list[Owed]:
-        rows = self._now.ledger.get(peer) or _Rows()
+        rows = self._now.ledger.get(peer) or Rows()
         bodies = self._now.bodies
         return [Owed(row, key, note, bodies[key]) for row, key, note in rows.after(after, count)]
 
@@ -415,458 +408,3 @@ class MemoryStore:
         # Refused arguments raise here, before they get into the journal.
         getattr(self._now, name)(*arguments)
         self._journal.append((name, arguments))
-
-
-# The file. `application_id` and `user_version` are SQLite's own places for whose file it is.
-
-_OURS = 0x6B626E62  # "kbnb"
-_VERSION = 1
-_TABLES = [
-    "CREATE TABLE broker (identity TEXT NOT NULL, run INTEGER NOT NULL)",
-    "CREATE TABLE client (name TEXT PRIMARY KEY, window INTEGER NOT NULL, when_slow TEXT NOT NULL)"
-    " WITHOUT ROWID",
-    "CREATE TABLE subscription (client TEXT NOT NULL, id INTEGER NOT NULL, json TEXT NOT NULL,"
-    " PRIMARY KEY (client, id)) WITHOUT ROWID",
-    "CREATE TABLE body (key INTEGER PRIMARY KEY, envelope BLOB NOT NULL)",
-    "CREATE TABLE owed (kind TEXT NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL,"
-    " key INTEGER NOT NULL, note BLOB NOT NULL, PRIMARY KEY (kind, name, row)) WITHOUT ROWID",
-    "CREATE INDEX owed_by_key ON owed (key)",
-    "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE seen (number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE)",
-]
-
-# How much is collected in memory before it is handed to SQLite, still uncommitted.
-_COLLECTED_BYTES_MAX = 16 * 2**20
-_BYTES_PER_ROW = 200
-
-# The write-ahead log is folded into the file when it has so many pages of 4 KiB. That waits for the
-# disk, so not too often; and a page that changed several times is folded in once.
-_PAGES_PER_CHECKPOINT = 4000
-
-
-class SqliteStore:
-    """A store in a file, for one broker at a time.
-
-    With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
-    the operating system: it survives the broker's end, but not a power failure. The run's number
-    is always written through. Not for several threads at once.
-    """
-
-    identity: str
-    _key: int  # of the newest body
-    _newest: int  # the number of the newest id seen
-    _forgotten: int  # ids up to this number are forgotten, wherever they still are
-
-    def __init__(self, path: str | Path, sync: Literal["normal", "full"] = "normal") -> None:
-        if sync not in ("normal", "full"):
-            raise InvalidInputError(f"sync is 'normal' or 'full', not {sync!r}")
-        self._path = str(path)
-        self._sync = sync
-        try:
-            self._connection = _opened(self._path)
-        except sqlite3.Error as error:
-            raise StoreError(_advice(error), path=self._path) from error
-        try:
-            self._set_sync(sync)
-            _prepare(self._connection, self._path)
-            self._reload()
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise StoreError(_advice(error), path=self._path) from error
-        except KbnError:
-            self._connection.close()
-            raise
-        ((self.identity,),) = self._query("SELECT identity FROM broker")
-
-    @property
-    def is_dirty(self) -> bool:
-        return bool(
-            self._bodies
-            or self._new
-            or self._settled
-            or self._facts
-            or self._ids
-            or self._loose
-            or self._in_transaction()
-        )
-
-    def run(self) -> int:
-        assert not self.is_dirty, "a run begins before anything is changed"
-        self._set_sync("full")
-        ((number,),) = self._write("UPDATE broker SET run = run + 1 RETURNING run")
-        self.commit()
-        self._set_sync(self._sync)
-        return int(number)
-
-    def clients(self) -> list[KeptClient]:
-        kept = {
-            name: KeptClient(name, window, when_slow)
-            for name, window, when_slow in self._query("SELECT * FROM client ORDER BY name")
-        }
-        for client, id, json in self._query("SELECT * FROM subscription ORDER BY client, id"):
-            kept[client].subscriptions[id] = json
-        return list(kept.values())
-
-    def keep_client(self, name: str, window: int, when_slow: str) -> None:
-        _check_number(window)
-        self._write("INSERT OR REPLACE INTO client VALUES (?, ?, ?)", name, window, when_slow)
-
-    def forget_client(self, name: str) -> None:
-        self._write("DELETE FROM subscription WHERE client = ?", name)
-        self._write("DELETE FROM client WHERE name = ?", name)
-        self.forget_owed(Peer("client", name))
-
-    def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
-        _check_number(id)
-        if not self._query("SELECT 1 FROM client WHERE name = ?", client):
-            raise _no_client(client)
-        self._write(
-            "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?)", client, id, subscription_json
-        )
-
-    def forget_subscription(self, client: str, id: int) -> None:
-        _check_number(id)
-        self._write("DELETE FROM subscription WHERE client = ? AND id = ?", client, id)
-
-    def keep(self, envelope_bytes: bytes) -> int:
-        self._key += 1
-        self._bodies[self._key] = envelope_bytes
-        self._collect(len(envelope_bytes))
-        return self._key
-
-    def owe(self, peer: Peer, row: int, key: int, note: bytes = b"") -> None:
-        new = self._new.get(peer)
-        if new is None:
-            _check_text(peer.name)
-            if row <= self._last.get(peer, row - 1):
-                self._apply(peer)
-        _check_row(row, new.last if new else self._last.get(peer), peer)
-        if key not in self._bodies:
-            self._check_key(key)
-        if new is None:
-            new = self._new[peer] = _Rows()
-        new.add(row, key, note)
-        self._collect(len(note))
-
-    def owed(self, peer: Peer, after: int, count: int) -> list[Owed]:
-        self._apply(peer)
-        if peer in self._new:
-            self._flush()
-        found = self._query(
-            "SELECT row, key, note, envelope FROM owed JOIN body USING (key)"
-            " WHERE kind = ? AND name = ? AND row > ? ORDER BY row LIMIT ?",
-            *(*peer, _clamped(after), _clamped(max(count, 0))),
-        )
-        return [Owed(*each) for each in found]
-
-    def owed_count(self, peer: Peer) -> int:
-        self._apply(peer)
-        return self._stored.get(peer, 0) + len(self._new.get(peer, ()))
-
-    def debtors(self) -> list[Peer]:
-        self._apply_all()
-        return sorted(self._stored.keys() | self._new.keys())
-
-    def settle(self, peer: Peer, row: int) -> None:
-        self._remove_new(peer, None, row)
-        if row > self._settled.get(peer, row - 1) and peer in self._stored:
-            self._settled[peer] = _clamped(row)
-
-    def settle_one(self, peer: Peer, row: int) -> None:
-        self._remove_new(peer, row, row)
-        self._apply(peer)
-        if _clamped(row) == row:
-            self._remove_stored(peer, row, row)
-
-    def forget_owed(self, peer: Peer) -> None:
-        self.settle(peer, INTEGER_MAX)
-
-    def mark(self, name: str, value: bytes) -> None:
-        _check_text(name)
-        self._facts[name] = value
-        self._collect(len(value))
-
-    def marked(self, name: str) -> bytes | None:
-        if name in self._facts:
-            return self._facts[name]
-        found = self._query("SELECT value FROM mark WHERE name = ?", name)
-        return bytes(found[0][0]) if found else None
-
-    def unmark(self, name: str) -> None:
-        _check_text(name)
-        self._facts[name] = None
-
-    def marks(self, prefix: str) -> dict[str, bytes]:
-        _check_text(prefix)
-        if self._facts:
-            self._flush()
-        # Names with a prefix stand together, from the prefix itself on.
-        statement = "SELECT name, value FROM mark WHERE name >= ? ORDER BY name"
-        try:
-            found = self._connection.execute(statement, (prefix,))
-            return dict(takewhile(lambda fact: fact[0].startswith(prefix), found))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def saw(self, id: bytes, limit: int) -> None:
-        _check_limit(limit)
-        if not self.has_seen(id):
-            self._newest += 1
-            self._ids[id] = self._newest
-            self._collect(len(id))
-        if self._newest - limit > self._forgotten:
-            self._forgotten = self._newest - limit
-
-    def has_seen(self, id: bytes) -> bool:
-        number = self._ids.get(id)
-        if number is None:
-            found = self._query("SELECT number FROM seen WHERE id = ?", id)
-            number = int(found[0][0]) if found else 0
-        return number > self._forgotten
-
-    def size(self) -> int:
-        self._flush()
-        ((pages,),) = self._query("PRAGMA page_count")
-        ((free,),) = self._query("PRAGMA freelist_count")
-        ((page_bytes,),) = self._query("PRAGMA page_size")
-        return int((pages - free) * page_bytes) + sum(map(len, self._bodies.values()))
-
-    def commit(self) -> None:
-        if not self.is_dirty:
-            return
-        self._flush()
-        self._bodies.clear()
-        self._write_many(
-            "DELETE FROM body WHERE key BETWEEN ? AND ?"
-            " AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.key = body.key)",
-            _spans(self._loose),
-        )
-        self._loose.clear()
-        if self._in_transaction():
-            self._query("COMMIT")
-
-    def rollback(self) -> None:
-        if self.is_dirty:
-            try:
-                self._connection.rollback()
-                self._reload()
-            except sqlite3.Error as error:
-                raise StoreError(_advice(error), path=self._path) from error
-
-    def close(self) -> None:
-        # Closing a connection undoes its transaction.
-        self._connection.close()
-
-    def _reload(self) -> None:
-        """Forget what was collected, and learn the little that is kept in memory from the file."""
-        self._bodies: dict[int, bytes] = {}
-        self._new: dict[Peer, _Rows] = {}
-        self._facts: dict[str, bytes | None] = {}
-        self._ids: dict[bytes, int] = {}
-        self._loose: set[int] = set()
-        self._settled: dict[Peer, int] = {}
-        self._collected_bytes = 0
-        self._stored: dict[Peer, int] = {}
-        self._last: dict[Peer, int] = {}
-        execute = self._connection.execute
-        for kind, name, count, last in execute(
-            "SELECT kind, name, count(*), max(row) FROM owed GROUP BY kind, name"
-        ):
-            self._stored[Peer(kind, name)] = count
-            self._last[Peer(kind, name)] = last
-        ((self._key,),) = execute("SELECT coalesce(max(key), 0) FROM body")
-        ((self._newest,),) = execute("SELECT coalesce(max(number), 0) FROM seen")
-        self._forgotten = 0
-
-    def _check_key(self, key: int) -> None:
-        _check_number(key)
-        if not self._query("SELECT 1 FROM body WHERE key = ?", key):
-            raise _no_publication(key)
-
-    def _remove_new(self, peer: Peer, first: int | None, last: int) -> None:
-        new = self._new.get(peer)
-        if new is None:
-            return
-        keys = new.remove(first, last)
-        self._loose.update(key for key in keys if key not in self._bodies)
-        if not new:
-            del self._new[peer]
-
-    def _apply(self, peer: Peer) -> None:
-        """Carry out the settling of a peer's stored rows, which was put off to do it once."""
-        row = self._settled.pop(peer, None)
-        if row is not None:
-            self._remove_stored(peer, -INTEGER_MAX - 1, row)
-
-    def _apply_all(self) -> None:
-        for peer in list(self._settled):
-            self._apply(peer)
-
-    def _remove_stored(self, peer: Peer, first: int, last: int) -> None:
-        if peer not in self._stored:
-            return
-        removed = self._write(
-            "DELETE FROM owed WHERE kind = ? AND name = ? AND row BETWEEN ? AND ? RETURNING key",
-            *(*peer, first, last),
-        )
-        self._loose.update(key for (key,) in removed)
-        self._stored[peer] -= len(removed)
-        if not self._stored[peer]:
-            del self._stored[peer], self._last[peer]
-        elif last >= self._last[peer]:
-            ((self._last[peer],),) = self._query(
-                "SELECT max(row) FROM owed WHERE kind = ? AND name = ?", *peer
-            )
-
-    def _collect(self, size: int) -> None:
-        self._collected_bytes += size + _BYTES_PER_ROW
-        if self._collected_bytes > _COLLECTED_BYTES_MAX:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Hand what was collected to SQLite, in the transaction that is open.
-
-        A body that nobody is owed yet stays behind: it may never be needed.
-        """
-        self._collected_bytes = 0
-        self._apply_all()
-        self._flush_owed()
-        self._flush_facts()
-        self._flush_ids()
-
-    def _flush_owed(self) -> None:
-        rows: list[tuple[object, ...]] = []
-        bodies: dict[int, bytes] = {}
-        for peer, new in self._new.items():
-            for row, key, note in new.after(-INTEGER_MAX - 2, len(new)):
-                rows.append((*peer, row, key, note))
-                if key in self._bodies:
-                    bodies[key] = self._bodies[key]
-        self._write_many("INSERT INTO body VALUES (?, ?)", list(bodies.items()))
-        self._write_many("INSERT INTO owed VALUES (?, ?, ?, ?, ?)", rows)
-        for key in bodies:
-            del self._bodies[key]
-        for peer, new in self._new.items():
-            self._stored[peer] = self._stored.get(peer, 0) + len(new)
-            self._last[peer] = new.rows[-1]
-        self._new.clear()
-
-    def _flush_facts(self) -> None:
-        gone = [(name,) for name, value in self._facts.items() if value is None]
-        there = [(name, value) for name, value in self._facts.items() if value is not None]
-        self._write_many("DELETE FROM mark WHERE name = ?", gone)
-        self._write_many("INSERT OR REPLACE INTO mark VALUES (?, ?)", there)
-        self._facts.clear()
-
-    def _flush_ids(self) -> None:
-        if self._forgotten:
-            self._write("DELETE FROM seen WHERE number <= ?", self._forgotten)
-        kept = [(number, id) for id, number in self._ids.items() if number > self._forgotten]
-        self._write_many("INSERT INTO seen VALUES (?, ?)", kept)
-        self._ids.clear()
-
-    def _set_sync(self, sync: str) -> None:
-        self._query(f"PRAGMA synchronous = {sync}")
-
-    def _query(self, statement: str, *arguments: object) -> list[Any]:
-        try:
-            return self._connection.execute(statement, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(f"{error.object!r} is not valid Unicode text") from None
-
-    def _write(self, statement: str, *arguments: object) -> list[Any]:
-        self._begin()
-        return self._query(statement, *arguments)
-
-    def _write_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
-        if not rows:
-            return
-        self._begin()
-        try:
-            self._connection.executemany(statement, rows)
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _begin(self) -> None:
-        if not self._in_transaction():
-            self._query("BEGIN IMMEDIATE")
-
-    def _in_transaction(self) -> bool:
-        try:
-            return self._connection.in_transaction
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        """The error to tell; goes back to the last commit, for half a change is worse than none."""
-        with suppress(sqlite3.Error):
-            self._connection.rollback()
-            self._reload()
-        return StoreError(_advice(error), path=self._path)
-
-
-def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
-    """The first and last of each row of keys without a gap: most were kept one after another."""
-    spans: list[tuple[int, int]] = []
-    for key in sorted(keys):
-        if spans and spans[-1][1] == key - 1:
-            spans[-1] = spans[-1][0], key
-        else:
-            spans.append((key, key))
-    return spans
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    # One broker at a time: the lock is held until the file is closed.
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """See whose file it is before anything is changed; make the tables in an empty one."""
-    ((owner,),) = connection.execute("PRAGMA application_id")
-    ((version,),) = connection.execute("PRAGMA user_version")
-    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-    is_empty = not (owner or version or tables)
-    if not is_empty and owner != _OURS:
-        raise StoreError("a database, but not the store of a broker; name another file", path=path)
-    if not is_empty and version != _VERSION:
-        raise StoreError(
-            f"a store of version {version}, and this is version {_VERSION}; use the kbn that made "
-            "it, or name another file",
-            path=path,
-        )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_PER_CHECKPOINT}")
-    connection.execute("BEGIN EXCLUSIVE")
-    if is_empty:
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute("INSERT INTO broker VALUES (?, 0)", (secrets.token_hex(16),))
-        connection.execute(f"PRAGMA application_id = {_OURS}")
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    connection.execute("COMMIT")
-
-
-_ADVICE = {
-    "SQLITE_BUSY": "another broker uses it; stop that one, or give this one a file of its own",
-    "SQLITE_LOCKED": "another broker uses it; stop that one, or give this one a file of its own",
-    "SQLITE_FULL": "the disk is full; free some space and start again",
-    "SQLITE_READONLY": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_PERM": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_CANTOPEN": "cannot be opened; is it a file, in a folder that exists and is writable?",
-    "SQLITE_NOTADB": "not the store of a broker; name another file",
-    "SQLITE_CORRUPT": "damaged; restore it from a copy, or name another file",
-    "SQLITE_IOERR": "the disk does not answer as it should; see the system's log",
-}
-
-
-def _advice(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    for code, advice in _ADVICE.items():
-        if name.startswith(code):
-            return f"{advice} ({error})"
-    return f"the store failed: {error}"

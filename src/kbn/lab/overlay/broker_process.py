@@ -10,7 +10,8 @@ import asyncio
 
 from kbn.broker.access import Limits
 from kbn.broker.broker import Broker
-from kbn.broker.store import MemoryStore, SqliteStore
+from kbn.broker.sqlite_store import SqliteStore
+from kbn.broker.store import MemoryStore
 from kbn.transport import BrokerServer, LinkTo, ServerLimits
 from kbn.transport.clock import now
 from kbn.transport.server import serve
