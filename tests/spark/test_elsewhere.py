@@ -82,6 +82,7 @@ def test_two_executors_find_the_same_with_a_store_that_was_shipped(
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 def test_spark_connect_finds_the_same(
     spark: SparkSession, prepared: list[object], tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ class Killed(BaseException):
     """Nobody catches it, as nobody catches a kill."""
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_completed_and_new_files_give_what_a_run_from_scratch_gives(
     folder: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from tests.spark.pipelines import write_pipeline, write_posts
 from kbn.cli import main
 
 
+@pytest.mark.slow
 def test_the_demo_goes_from_feeds_to_a_page(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

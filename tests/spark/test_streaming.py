@@ -132,7 +132,7 @@ def test_without_the_connector_the_package_is_named(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize(
     ("kills", "sink"),
     [
-        (2, "kbn"),
+        pytest.param(2, "kbn", marks=pytest.mark.slow),
         pytest.param(10, "kbn", marks=pytest.mark.slow),
         pytest.param(10, "parquet", marks=pytest.mark.slow),
         pytest.param(10, "match_stream", marks=pytest.mark.slow),

@@ -40,6 +40,7 @@ KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individua
 MEMO_MAX = 65_536
 """How many answers of one kind are remembered before the memory starts afresh."""
 
+_EMPTY: Tables | None = None
 
 class Ontology:
     """What is entailed about named classes, properties and individuals; IRIs are plain strings.
@@ -108,7 +109,11 @@ class Ontology:
         from kbn.ontology.axioms import Axioms
         from kbn.ontology.compiling import compile_axioms
 
-        return cls(compile_axioms(Axioms(), Facts(reasoning="none", digest="")))
+        # One set of tables for all: they never change, and matchers without an ontology are many.
+        global _EMPTY
+        if _EMPTY is None:
+            _EMPTY = compile_axioms(Axioms(), Facts(reasoning="none", digest=""))
+        return cls(_EMPTY)
 
     def save(self, path: Path) -> None:
         """Write the compiled ontology to a file that `open` maps into memory."""
