@@ -39,7 +39,7 @@ def test_a_broken_promise_is_told_with_the_seed_and_the_story() -> None:
     world.run()
     client = next(each for each in world.subscribers if each.received)
     client.received.append(client.received[0])
-    with pytest.raises(PromiseBrokenError, match=r"seed 8: .* twice\n.*attaches to"):
+    with pytest.raises(PromiseBrokenError, match=r"(?s)seed 8: .* twice\n.*attaches to"):
         world.check()
 
 

@@ -88,6 +88,10 @@ class Delivered:
         self.parts.mkdir(parents=True, exist_ok=True)
         self.manifests.mkdir(exist_ok=True)
 
+    def name_of(self, batch: int) -> str:
+        """The name of a batch's manifest."""
+        return _name(batch)
+
     def is_committed(self, batch: int) -> bool:
         return (self.manifests / _name(batch)).exists()
 

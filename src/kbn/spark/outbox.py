@@ -63,18 +63,33 @@ def send_pending(delivered: Delivered, peer: tuple[str, int]) -> int:
 
 def pending_batches(delivered: Delivered) -> Iterator[int]:
     """The batches of a stream that were committed and not acknowledged, in order."""
-    path = delivered.directory / ACKNOWLEDGED
-    if path.exists():
-        batch = int(json.loads(path.read_text(encoding="utf-8"))["batch"]) + 1
-    else:
-        batch = min(delivered.numbers(), default=0)
+    last = acknowledged(delivered).get("batch")
+    batch = min(delivered.numbers(), default=0) if last is None else int(last) + 1
     while delivered.is_committed(batch):
         yield batch
         batch += 1
 
 
+def acknowledged(delivered: Delivered) -> dict[str, Any]:
+    """What was written down of what others have taken."""
+    path = delivered.directory / ACKNOWLEDGED
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def write_down(delivered: Delivered, **news: Any) -> None:
+    """Write down what others have taken, besides what was written before."""
+    known = acknowledged(delivered)
+    replace(delivered.directory / ACKNOWLEDGED, json.dumps({**known, **news}))
+
+
+def stream_of(delivered: Delivered) -> str | None:
+    """The stream that delivers into a folder, if it is one's."""
+    path = delivered.directory / STREAM
+    return json.loads(path.read_text(encoding="utf-8"))["stream"] if path.exists() else None
+
+
 def _send(delivered: Delivered, manifest: Manifest, stream: IO[bytes]) -> None:
-    head = {"stream": _stream(delivered), "batch": manifest.batch, "rows": manifest.rows}
+    head = {"stream": stream_of(delivered), "batch": manifest.batch, "rows": manifest.rows}
     stream.write(json.dumps(head).encode() + b"\n")
     schema = to_arrow_schema(StructType.fromJson(manifest.schema), timezone="UTC")
     for part in manifest.parts:
@@ -83,12 +98,7 @@ def _send(delivered: Delivered, manifest: Manifest, stream: IO[bytes]) -> None:
     answer = stream.readline()
     if _acknowledged(answer) != manifest.batch:
         raise OSError(f"it answered {answer[:80]!r}, not {{'acknowledged': {manifest.batch}}}")
-    replace(delivered.directory / ACKNOWLEDGED, json.dumps({"batch": manifest.batch}))
-
-
-def _stream(delivered: Delivered) -> str | None:
-    path = delivered.directory / STREAM
-    return json.loads(path.read_text(encoding="utf-8"))["stream"] if path.exists() else None
+    write_down(delivered, batch=manifest.batch)
 
 
 def _acknowledged(answer: bytes) -> Any:

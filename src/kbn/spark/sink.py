@@ -3,7 +3,8 @@
     matches.writeStream.format("kbn").option("checkpointLocation", "ckpt").start("delivered")
 
 Tasks write parts (`parts.py`), the driver commits the batch (`manifests.py`) and, with the options
-host and port, sends it on (`outbox.py`). `read_delivered` reads what was delivered; so does
+host and port, sends it on (`outbox.py`), or with the option url publishes it (`publishing.py`).
+`read_delivered` reads what was delivered; so does
 `spark.read.format("kbn").option("delivered", folder)`.
 """
 
@@ -26,10 +27,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
+from kbn.spark.brokers import BrokerAddress
 from kbn.spark.inlets import local_path
 from kbn.spark.manifests import Delivered, Manifest, Part
 from kbn.spark.outbox import send_pending
 from kbn.spark.parts import checked_format, read_part, write_part
+from kbn.spark.row_notifications import check_publishable, checked
+from kbn.spark.source import number
 
 QUERY_ID = "sql.streaming.queryId"
 
@@ -67,8 +71,13 @@ class Target:
         self._facts = json.loads(options.get("facts", "{}"))
         self._stream = options.get("stream")
         self._peer = _peer(options)
+        self._broker = _broker(options)
+        if self._broker is not None:
+            check_publishable(schema)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        if self._broker is not None:
+            batches = checked(batches, self._schema)
         part = write_part(self.delivered.parts, batches, _arrow(self._schema), self._format)
         context = TaskContext.get()
         told = None if context is None else context.getLocalProperty(QUERY_ID)
@@ -84,6 +93,10 @@ class Target:
         self.delivered.commit(manifest, streams.pop() if streams and batch is not None else None)
         if self._peer is not None and batch is not None:
             send_pending(self.delivered, self._peer)
+        if self._broker is not None:
+            from kbn.spark.publishing import publish_pending
+
+            publish_pending(self.delivered, self._broker)
 
     def abort(self, messages: Sequence[Any], batch: int | None) -> None:
         self.delivered.discard(batch, _parts(messages))
@@ -112,6 +125,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._target = Target(options, schema)
         self._batch = int(options["batch"]) if "batch" in options else None
         self._overwrite = overwrite
+        if overwrite and "url" in options:
+            raise InvalidInputError('what was published stays so: use .mode("append") with a url')
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self._target.write(iterator)
@@ -134,6 +149,14 @@ def _peer(options: Mapping[str, str]) -> tuple[str, int] | None:
     if "host" not in options or not options.get("port", "").isdigit():
         raise InvalidInputError("a peer needs the options host and port, a number")
     return options["host"], int(options["port"])
+
+
+def _broker(options: Mapping[str, str]) -> BrokerAddress | None:
+    if "url" not in options:
+        return None
+    if "host" in options or "port" in options:
+        raise InvalidInputError("rows go to a broker (url) or to a peer (host and port), not both")
+    return BrokerAddress.of(options, number(options, "giveUpAfter") or 60)
 
 
 def _arrow(schema: StructType) -> pa.Schema:

@@ -65,6 +65,7 @@ ROWS_PER_ARROW_BATCH = 16_384
 OPTIONS = {
     "path", "pattern", "form", "host", "port", "spool", "giveUpAfter", "subscriptions",
     "maxRowsPerBatch", "tasks", "delivered", "fileFormat", "batch", "facts", "stream",
+    "url", "filter", "client", "token", "tlsCa",
 }  # fmt: skip
 SPARKS_OWN = {"checkpointLocation", "queryName"}
 
@@ -128,6 +129,8 @@ def source_schema(options: Mapping[str, str]) -> StructType:
 
 def inlet_of(options: Mapping[str, str]) -> Inlet:
     """The inlet that options ask for."""
+    if "url" in options:
+        return _broker_inlet(options)
     if "host" in options:
         missing = [name for name in ("port", "spool") if name not in options]
         if missing:
@@ -135,14 +138,37 @@ def inlet_of(options: Mapping[str, str]) -> Inlet:
                 f"a socket needs the options host, port and spool (a folder that what it sends is "
                 f"written to); {' and '.join(missing)} missing"
             )
-        give_up_s = _number(options, "giveUpAfter") or 60
-        port = _number(options, "port") or 0
+        give_up_s = number(options, "giveUpAfter") or 60
+        port = number(options, "port") or 0
         return SocketInlet(options["host"], port, local_path(options["spool"]), give_up_s)
     if "path" in options:
         return FilesInlet.at(local_path(options["path"]), options.get("pattern", "*"))
     raise InvalidInputError(
-        'say where notifications come from: .load("folder"), or the options host, port and spool'
+        'say where notifications come from: .load("folder"), or the options url, filter, client '
+        "and spool, or host, port and spool"
     )
+
+
+def _broker_inlet(options: Mapping[str, str]) -> Inlet:
+    # Here and not above: those who read files need none of it.
+    from kbn.spark.brokers import BrokerAddress, BrokerInlet
+
+    needed = {
+        "filter": "what is wanted",
+        "client": "a name of its own, by which the broker knows for whom it keeps notifications "
+        "while the query is away: a stream keeps its name, and no two share one",
+        "spool": "a folder that what comes is written to",
+    }
+    missing = [f"{name} ({why})" for name, why in needed.items() if name not in options]
+    if missing:
+        raise InvalidInputError(
+            f"to read from a broker, the option {' and the option '.join(missing)} is needed"
+        )
+    for other in ("host", "port", "path", "form"):
+        if other in options:
+            raise InvalidInputError(f"the options url and {other} do not go together")
+    broker = BrokerAddress.of(options, number(options, "giveUpAfter") or 60)
+    return BrokerInlet(broker, options["filter"], local_path(options["spool"]))
 
 
 def reader_of(options: Mapping[str, str]) -> JsonReader:
@@ -155,7 +181,7 @@ def reader_of(options: Mapping[str, str]) -> JsonReader:
 
 def tasks_of(options: Mapping[str, str]) -> int:
     """How many tasks share a batch; as many as this machine has cores, unless it is said."""
-    return _number(options, "tasks") or os.cpu_count() or 1
+    return number(options, "tasks") or os.cpu_count() or 1
 
 
 @dataclass
@@ -167,12 +193,12 @@ class Portion(InputPartition):
 
 
 class FilesReader(DataSourceReader):
-    """All notifications that are in files now."""
+    """All notifications that are in files now, or were delivered by a broker up to now."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         if "host" in options:
             raise InvalidInputError("a socket has no end: read it with readStream")
-        self._options = dict(options)
+        self._options = options
         self._schema = _checked_schema(schema, options)
         self._reader = reader_of(options)
 
@@ -197,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = _checked_schema(schema, options)
         self._reader = reader_of(options)
         self._store = options.get("subscriptions")
-        self._rows_max = _number(options, "maxRowsPerBatch")
+        self._rows_max = number(options, "maxRowsPerBatch")
         self._tasks = tasks_of(options)
         self._inlet = inlet_of(options)
         self._is_open = False
@@ -338,7 +364,8 @@ def _rows(limit: ReadLimit) -> int | None:
     raise InvalidInputError(f"{type(limit).__name__} is not supported: use maxRowsPerBatch")
 
 
-def _number(options: Mapping[str, str], name: str) -> int | None:
+def number(options: Mapping[str, str], name: str) -> int | None:
+    """The number that an option is, if it is given."""
     if name not in options:
         return None
     text = options[name]

@@ -38,10 +38,11 @@ def set_up(
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JsonLines(broker) if format == "json" else TextLines(broker))
     root = logging.getLogger("kbn")
-    for older in list(root.handlers):
-        root.removeHandler(older)
-    root.addHandler(handler)
-    root.propagate = False
+    for each in (root, logging.getLogger("asyncio")):
+        for older in list(each.handlers):
+            each.removeHandler(older)
+        each.addHandler(handler)
+        each.propagate = False
     root.setLevel(level.upper())
     # What the server remarks at this level the events say better.
     is_debugging = root.level <= logging.DEBUG

@@ -153,7 +153,7 @@ class _Reading:
         """Have `Topology` judge, one link more at a time, to tell on which line it goes wrong."""
         for count in range(1, len(links) + 1):
             try:
-                _topology(routing, _once(links[:count]), names)
+                _topology(routing, links[:count], names)
             except InvalidInputError as error:
                 raise self._at(self._lines[links[count - 1]], str(error)) from None
         apart = sorted(set(names) - _reached(names[0], links))
@@ -297,7 +297,7 @@ def _topology(routing: str, links: list[tuple[str, str]], names: tuple[str, ...]
     if routing == "hierarchical":
         masters: dict[str, str | None] = {name: None for name in names}
         return Topology.hierarchy({**masters, **dict(links)})
-    return (Topology.peers if routing == "acyclic" else Topology.general)(links, names)
+    return (Topology.peers if routing == "acyclic" else Topology.general)(_once(links), names)
 
 
 def _reached(start: str, links: Iterable[tuple[str, str]]) -> set[str]:

@@ -111,9 +111,14 @@ class WatchedServer(BrokerServer):
 
     def _waiting_for(self) -> Iterable[str]:
         status = self._told()
-        in_session = {each["broker"] for each in status["neighbours"] if each["in_session"]}
+        # A link beside the spanning tree has no session: it is there for when another breaks.
+        ready = {
+            each["broker"]
+            for each in status["neighbours"]
+            if each["in_session"] or (each["connected"] and not each["in_tree"])
+        }
         for link in status["links"]:
-            if link["broker"] not in in_session:
+            if link["broker"] not in ready:
                 yield f"a session with {link['url']}: {link['problem'] or 'connecting'}"
         if not self.broker.is_complete:
             late = [
