@@ -68,15 +68,14 @@ class Broker(Service):
     def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
         """Have a neighbour; `role` is what it is to us."""
         self._check_link(name, role)
-        self._store.unmark(f"abandoned/{name}")
+        self._store.unmark(f"left/{name}")
         self._add_neighbour(name, role).token = token
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
         """Have it no longer; what it wanted is forgotten, and what it was owed."""
         if name in self._neighbours:
-            self._send(Peer("broker", name), Bye(self.name))
-            self._remove_neighbour(name)
+            self._part_with(name, "unlinked")
         return self._finish()
 
     def rehome(
@@ -105,7 +104,7 @@ class Broker(Service):
         self._rehoming = Rehoming(old, new, done)
         self.table.apart = self.offers.apart = self._rehoming.both
         # Should we stop in the middle, we start again at the old place: the new one must know.
-        self._store.mark(f"abandoned/{new}", b"")
+        self._store.mark(f"left/{new}", b"")
         self._add_neighbour(new, known.role).token = token
         self._own_waves.begin(self._joined, [new])
         return self._finish()
@@ -279,7 +278,7 @@ class Broker(Service):
         if not move.came_round:
             self._rehoming = None
             self.table.apart = self.offers.apart = frozenset()
-            self._store.unmark(f"abandoned/{move.new}")
+            self._store.unmark(f"left/{move.new}")
             self._remove_neighbour(move.new)
             self._send(Peer("broker", move.new), Bye(self.name, "not moving here after all"))
             move.done(
@@ -294,9 +293,8 @@ class Broker(Service):
         move, self._rehoming = self._rehoming, None
         assert move is not None
         self.table.apart = self.offers.apart = frozenset()
-        self._store.unmark(f"abandoned/{move.new}")
-        self._send(Peer("broker", move.old), Bye(self.name, "moved"))
-        self._remove_neighbour(move.old)
+        self._store.unmark(f"left/{move.new}")
+        self._part_with(move.old, "moved")
         new = self._neighbours[move.new]
         for message in move.held:
             known = move.is_past(message.envelope)

@@ -66,8 +66,7 @@ class Links(Router):
         """A broker nobody told us of greets: take it in, or tell it why not."""
         try:
             self._check_link(name, greet.role)
-            if self._store.marked(f"abandoned/{name}") is not None:
-                raise InvalidInputError("a move to you was not finished: link again")
+            self._check_not_left(greet, name)
             if self._guard.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
@@ -76,6 +75,20 @@ class Links(Router):
         neighbour = self._add_neighbour(name, greet.role)
         neighbour.is_connected = True
         return neighbour
+
+    def _part_with(self, name: str, reason: str) -> None:
+        """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
+        self._send(Peer("broker", name), Bye(self.name, reason))
+        self._store.mark(f"left/{name}", b"")
+        self._remove_neighbour(name)
+
+    def _check_not_left(self, greet: Greet, name: str) -> None:
+        """Refuse one that we have left and that does not know; one that comes anew is welcome."""
+        if self._store.marked(f"left/{name}") is None:
+            return
+        if greet.heard:
+            raise InvalidInputError("this broker has left you: link again")
+        self._store.unmark(f"left/{name}")
 
     def _check_link(self, name: str, role: Role) -> None:
         if name == self.name:

@@ -23,6 +23,7 @@ from kbn.filters import Notification
 
 ENCODER = msgpack.Encoder()
 SEEN_MAX = 1_000_000
+HOPS_MAX = 1_000
 
 
 class Router(Core):
@@ -60,6 +61,9 @@ class Router(Core):
         publisher: Attached | None = None,
     ) -> None:
         """Deliver here and pass on."""
+        if envelope.hops >= HOPS_MAX:
+            self.counts["dropped"] += 1  # no tree is so deep: somebody has closed a cycle
+            return
         is_new = True
         if self.routing == "general":
             known = self._known_view(envelope)

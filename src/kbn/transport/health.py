@@ -20,6 +20,7 @@ REQUEST_BYTES_MAX = 8 * 1024
 REQUEST_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 32
 KEPT_S = 0.5
+READS_MAX = 16
 
 
 class Answer(NamedTuple):
@@ -85,8 +86,11 @@ class HealthListener:
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) > 2 * CONNECTIONS_MAX:
+            return
         if len(self._open) > CONNECTIONS_MAX:
-            writer.write(_response(_plain(HTTPStatus.SERVICE_UNAVAILABLE), with_body=True))
+            busy = _plain(HTTPStatus.SERVICE_UNAVAILABLE, "busy: too many connections")
+            await _send(reader, writer, _response(busy, with_body=True))
             return
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -96,11 +100,7 @@ class HealthListener:
             return
         else:
             answer, method = self._answer_to(head)
-        writer.write(_response(answer, with_body=method != "HEAD"))
-        await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-        await reader.read(1)  # the other side closes when it has everything
+        await _send(reader, writer, _response(answer, with_body=method != "HEAD"))
 
     def _answer_to(self, head: bytes) -> tuple[Answer, str]:
         words = head.split(b"\r\n", 1)[0].split(b" ")
@@ -124,6 +124,18 @@ class HealthListener:
         if self._page is None or now - self._page[0] >= KEPT_S:
             self._page = (now, self._metrics().encode())
         return self._page[1]
+
+
+async def _send(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, response: bytes
+) -> None:
+    writer.write(response)
+    await writer.drain()
+    writer.write_eof()
+    # Closing with something unread would reset the connection, and the response with it.
+    for _ in range(READS_MAX):
+        if not await reader.read(REQUEST_BYTES_MAX):
+            return
 
 
 def _plain(status: HTTPStatus, text: str = "") -> Answer:
