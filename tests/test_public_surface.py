@@ -19,6 +19,7 @@ PUBLIC = {
     *("Matcher", "Matches"),
     *("Network", "connect", "Client"),
     *("SemanticMap", "Medoid", "clusters", "Clusters", "plan", "Plan"),
+    *("publisher_groups", "Groups"),
     *("KbnError", "InvalidInputError", "LimitError", "FilterSyntaxError", "UnknownTermError"),
     *("OntologyError", "RemotePeerError", "TransportError", "MissingDependencyError"),
     "__version__",

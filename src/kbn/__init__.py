@@ -25,7 +25,16 @@ from kbn.errors import (
 )
 
 if TYPE_CHECKING:
-    from kbn.clustering import Clusters, Medoid, Plan, SemanticMap, clusters, plan
+    from kbn.clustering import (
+        Clusters,
+        Groups,
+        Medoid,
+        Plan,
+        SemanticMap,
+        clusters,
+        plan,
+        publisher_groups,
+    )
     from kbn.filters import Bag, Filter, Notification, Subscription
     from kbn.matching import Matcher, Matches
     from kbn.ontology import Class, Individual, Ontology, Property
@@ -41,6 +50,7 @@ __all__ = [
     "Clusters",
     "Filter",
     "FilterSyntaxError",
+    "Groups",
     "Individual",
     "InvalidInputError",
     "KbnError",
@@ -64,6 +74,7 @@ __all__ = [
     "clusters",
     "connect",
     "plan",
+    "publisher_groups",
 ]
 
 # Where a name that is not loaded yet lives. The imports for type checkers above say the same, and
@@ -74,6 +85,7 @@ _HOMES = {
     "Client": "kbn.transport",
     "Clusters": "kbn.clustering",
     "Filter": "kbn.filters",
+    "Groups": "kbn.clustering",
     "Individual": "kbn.ontology",
     "Matcher": "kbn.matching",
     "Matches": "kbn.matching",
@@ -88,6 +100,7 @@ _HOMES = {
     "clusters": "kbn.clustering",
     "connect": "kbn.transport",
     "plan": "kbn.clustering",
+    "publisher_groups": "kbn.clustering",
 }
 
 

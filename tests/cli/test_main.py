@@ -24,6 +24,12 @@ from kbn.errors import (
 COMMANDS = [
     ["demo"],
     ["match"],
+    ["broker"],
+    ["publish"],
+    ["subscribe"],
+    ["status"],
+    ["overlay", "up"],
+    ["overlay", "move"],
     ["pipeline", "run"],
     ["pipeline", "plan"],
     ["pipeline", "status"],
@@ -33,6 +39,8 @@ COMMANDS = [
     ["lab", "run"],
     ["lab", "report"],
     ["bench", "match"],
+    ["bench", "broker"],
+    ["bench", "move"],
     ["bench", "spark"],
     ["bench", "stream"],
 ]

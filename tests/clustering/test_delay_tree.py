@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import numpy as np
@@ -12,7 +13,7 @@ from kbn.clustering.delay_tree import Delays, DelayTree
 
 
 def measured(seed: int, size: int, jitter: float = 0.2) -> Delays:
-    """Peers on a map: a link's delay is the distance and a constant, its deviation a share of it."""
+    """Peers on a map: a link's delay is distance and a constant, its deviation a share of it."""
     dice = np.random.default_rng(seed)
     places = dice.random((size, 2)) * 50
     mean = np.linalg.norm(places[:, None] - places[None], axis=2) + 2
@@ -76,9 +77,9 @@ def test_the_promise_is_kept_as_often_as_it_says() -> None:
     kept = asked = 0
     for peer in range(1, 200):
         path = tree.path(peer)
-        delays = [tree._delays for _ in path][0]
+        delays = next(tree._delays for _ in path)
         total = np.zeros(400)
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in itertools.pairwise(path):
             # Gamma: positive and skewed, as delays are, with the measured mean and variance.
             mean, variance = delays.mean[a, b], delays.variance[a, b]
             total += dice.gamma(mean**2 / variance, variance / mean, 400)

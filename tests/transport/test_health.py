@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.transport.overlay import run, until
 
 from kbn.broker.broker import Broker
 from kbn.broker.store import MemoryStore
@@ -21,7 +22,6 @@ from kbn.transport.health import CONNECTIONS_MAX, REQUEST_BYTES_MAX, HealthListe
 from kbn.transport.logs import Floodgate, set_up
 from kbn.transport.metrics import CommitTimer
 from kbn.transport.watched import Watch, WatchedServer
-from tests.transport.overlay import run, until
 
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? [0-9.e+-]+')
 

@@ -1,7 +1,7 @@
 """Dissemination trees: who passes a cluster's notifications on to whom, so that delay bounds hold.
 
-A source feeds subscribers; each may feed a few others (`slots`, what its bandwidth allows) and wants
-what it gets within its own delay bound, with a stated probability. Delays of links are measured:
+A source feeds subscribers; each may feed a few others (`slots`, what its bandwidth allows) and
+wants what it gets within its own delay bound, with a stated probability. Delays of links are measured:
 each pair has a mean and a standard deviation. Along a path means and variances add up, and by the
 normal approximation a path of mean m and variance v takes at most m + z·√v with the probability
 asked for (z = 1.645 for 95 %). That is a node's *promised* delay, and its bound holds when the
@@ -24,6 +24,7 @@ the rest of the tree stays as it is.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -103,6 +104,7 @@ class DelayTree:
         self._mean = np.zeros(size)
         self._variance = np.zeros(size)
         self._free = np.zeros(size, bool)
+        self._is_leaf = np.zeros(size, bool)
         self._free[SOURCE] = self._slots[SOURCE] > 0
         self._members: set[int] = set()
 
@@ -175,11 +177,12 @@ class DelayTree:
         for peer in self._members:
             path = self.path(peer)
             assert len(set(path)) == len(path)
-            mean = sum(self._delays.mean[a, b] for a, b in zip(path, path[1:], strict=False))
+            mean = sum(self._delays.mean[a, b] for a, b in itertools.pairwise(path))
             assert abs(mean - self._mean[peer]) < 1e-6
         for peer in (SOURCE, *self._members):
             assert len(self._children[peer]) <= self._slots[peer]
             assert self._free[peer] == (len(self._children[peer]) < self._slots[peer])
+            assert self._is_leaf[peer] == (peer != SOURCE and not self._children[peer])
 
     # Placing.
 
@@ -231,18 +234,14 @@ class DelayTree:
 
     def _leaves_it_could_replace(self, peer: int, at_most: int = 8) -> list[int]:
         """Leaves in whose place the peer's bound would hold, loosest bound first."""
-        members = np.array(sorted(self._members), np.int64)
-        if not members.shape[0]:
-            return []
+        members = np.flatnonzero(self._is_leaf & (self._bounds > self._bounds[peer]))
         parents = self._parent[members]
         mean = self._mean[parents] + self._delays.mean[parents, peer]
         variance = self._variance[parents] + self._delays.variance[parents, peer]
-        good = (mean + self._z * np.sqrt(variance) <= self._bounds[peer]) & (
-            self._bounds[members] > self._bounds[peer]
-        )
-        chosen = members[good]
-        chosen = chosen[np.argsort(-self._bounds[chosen], kind="stable")]
-        return [int(each) for each in chosen if not self._children[each]][:at_most]
+        chosen = members[mean + self._z * np.sqrt(variance) <= self._bounds[peer]]
+        loosest = np.argsort(-self._bounds[chosen], kind="stable")[:at_most]
+        found: list[int] = chosen[loosest].tolist()
+        return found
 
     def _place_late(self, peer: int) -> None:
         self._attach(peer, self._least_late(peer))
@@ -253,6 +252,8 @@ class DelayTree:
         self._parent[peer] = parent
         self._children[parent].add(peer)
         self._members.add(peer)
+        self._is_leaf[peer] = not self._children[peer]
+        self._is_leaf[parent] = False
         self._free[parent] = len(self._children[parent]) < self._slots[parent]
         self._free[peer] = len(self._children[peer]) < self._slots[peer]
         self._measure(peer)
@@ -263,6 +264,8 @@ class DelayTree:
         self._parent[peer] = -1
         if parent == SOURCE or parent in self._members:
             self._free[parent] = len(self._children[parent]) < self._slots[parent]
+            self._is_leaf[parent] = parent != SOURCE and not self._children[parent]
+        self._is_leaf[peer] = False
 
     def _measure(self, top: int) -> None:
         """Work out the delays of a branch anew."""
@@ -288,14 +291,12 @@ class DelayTree:
 
     def _reachable(self, members: Array) -> int:
         """How many bounds hold on the shortest ways, slots without limit."""
-        from scipy.sparse.csgraph import dijkstra
-
         everybody = np.concatenate(([SOURCE], members))
         mean = self._delays.mean[np.ix_(everybody, everybody)]
         variance = self._delays.variance[np.ix_(everybody, everybody)]
         # The least promise of any path is at least the least mean plus what the last link's, the
         # smallest, variance adds: so a bound that fails here fails on every path.
-        shortest = dijkstra(mean, indices=0)[1:]
+        shortest = _shortest(mean)[1:]
         arriving = variance + np.where(np.eye(len(everybody), dtype=bool), np.inf, 0.0)
         least = arriving.min(axis=0)[1:]
         promise = shortest + self._z * np.sqrt(least)
@@ -309,3 +310,17 @@ class DelayTree:
     def _check_new(self, peer: int) -> None:
         if not 0 < peer < len(self._delays) or peer in self._members:
             raise InvalidInputError(f"peer {peer} cannot join: it is the source, unknown or there")
+
+
+def _shortest(lengths: Array) -> Array:
+    """From the first node to each (Dijkstra). All pairs are linked, so a graph library, made for
+    sparse graphs, takes minutes for what is one row of additions per node.
+    """
+    found = lengths[0].copy()
+    open_ = np.ones(found.shape[0], bool)
+    open_[0] = False
+    for _ in range(found.shape[0] - 1):
+        nearest = int(np.argmin(np.where(open_, found, np.inf)))
+        open_[nearest] = False
+        np.minimum(found, found[nearest] + lengths[nearest], out=found)
+    return found

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
@@ -106,15 +108,12 @@ class Overlay:
         """Have all brokers end; those that do not are killed."""
         for each in self.brokers.values():
             each.is_expected_to_end = True
-            with suppress(ProcessLookupError):
-                each.process.terminate()
+            tell(each.process, signal.SIGTERM)
         waits = [asyncio.ensure_future(each.process.wait()) for each in self.brokers.values()]
         if waits:
             await asyncio.wait(waits, timeout=END_S)
         for each in self.brokers.values():
-            if each.process.returncode is None:
-                with suppress(ProcessLookupError):
-                    each.process.kill()
+            tell(each.process, signal.SIGKILL)
         await asyncio.gather(*waits)
         await asyncio.gather(
             *(each.forwarding for each in self.brokers.values() if each.forwarding)
@@ -218,6 +217,14 @@ class Overlay:
             text = line.decode("utf-8", "replace").rstrip("\n")
             running.last_lines = [*running.last_lines[-ERRORS_KEPT:], text]
             self._say(running.name, text)
+
+
+def tell(process: Process, number: int) -> None:
+    """Send a signal to a process, unless it has ended."""
+    # Not `process.terminate()`: that may collect the exit code before asyncio does, and lose it.
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 async def ask_health(url: str) -> tuple[bool, dict[str, Any]]:

@@ -7,6 +7,13 @@ from pathlib import Path
 from kbn.kernel_folder import kept
 
 with kept(Path(__file__).parent):
-    from kbn.clustering.kernels import arriving, choosing, lattice, reordering, searching
+    from kbn.clustering.kernels import (
+        arriving,
+        choosing,
+        departing,
+        lattice,
+        reordering,
+        searching,
+    )
 
-__all__ = ["arriving", "choosing", "lattice", "reordering", "searching"]
+__all__ = ["arriving", "choosing", "departing", "lattice", "reordering", "searching"]

@@ -1,4 +1,4 @@
-"""What strategies 1, 2, 3 and 3.1 do when a publisher arrives or departs (compiled; arrays only).
+"""What strategies 1, 2, 3 and 3.1 do when a publisher arrives (compiled; arrays only).
 
 Strategy 1 is strategy 3 without limits: it splits every partial overlap and joins what is included.
 The visiting order is either by size, the largest first (of equal ones the oldest), or by chance;
@@ -12,14 +12,13 @@ from numba import njit
 
 from kbn.clustering.kernels.lattice import (
     KINDS,
+    inner,
     make,
     pour,
     put,
-    register,
     split,
     touched,
     touches,
-    unregister,
 )
 
 BY_CLUSTER, BY_COMBINATION = 3, 31  # whose free connections count: strategy 3 and 3.1
@@ -65,7 +64,7 @@ def arrive_splitting(lattice, kind, limit, counted, is_descending, chance):
     _gather(lattice, kind, waiting[:overlapping])
 
 
-@njit(cache=True)
+@inner
 def _split_or_join(lattice, kind, cluster, free, counted):
     """Split off what the newcomer shares with the cluster if allowed; the connections it takes."""
     shared = lattice.buffer[2]
@@ -91,7 +90,7 @@ def _split_or_join(lattice, kind, cluster, free, counted):
     return 1
 
 
-@njit(cache=True)
+@inner
 def _all_free(lattice, cluster):
     """Whether everyone connected to the cluster has a connection left."""
     for at in range(lattice.counts[KINDS]):
@@ -101,7 +100,7 @@ def _all_free(lattice, cluster):
     return True
 
 
-@njit(cache=True)
+@inner
 def _all_free_for(lattice, combination):
     """Whether everyone who offers the combination has a connection left."""
     for at in range(lattice.counts[KINDS]):
@@ -111,7 +110,7 @@ def _all_free_for(lattice, combination):
     return True
 
 
-@njit(cache=True)
+@inner
 def _gather(lattice, kind, clusters):
     """One new cluster of these and of what the newcomer offers and nobody did before."""
     new = -1
@@ -128,7 +127,7 @@ def _gather(lattice, kind, clusters):
         pour(lattice, cluster, new)
 
 
-@njit(cache=True)
+@inner
 def _inside(lattice, kind, cluster):
     """How many combinations of the cluster the kind offers."""
     count = 0
@@ -140,7 +139,7 @@ def _inside(lattice, kind, cluster):
     return count
 
 
-@njit(cache=True)
+@inner
 def _order(lattice, clusters, is_descending, chance):
     """Put clusters into the order they are visited in."""
     for at in range(1, len(clusters)):
@@ -156,14 +155,14 @@ def _order(lattice, clusters, is_descending, chance):
             clusters[at], clusters[other] = clusters[other], clusters[at]
 
 
-@njit(cache=True)
+@inner
 def _is_before(lattice, one, other):
     if lattice.size[one] != lattice.size[other]:
         return lattice.size[one] > lattice.size[other]
     return lattice.born[one] < lattice.born[other]
 
 
-@njit(cache=True)
+@inner
 def _roll(chance):
     """The next number of Steele, Lea and Flood's SplitMix64, whose state is `chance[0]`."""
     chance[0] += np.uint64(0x9E3779B97F4A7C15)

@@ -16,9 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+# For what only compiled code calls: the way in from Python costs more to compile than most of it.
+inner = njit(cache=True, no_cpython_wrapper=True)
+
 UNLIMITED = np.int64(1 << 40)
 
-KINDS, BORN, SPARE = 0, 1, 2  # places of `counts`
+KINDS, BORN, SPARE, MARK = 0, 1, 2, 3  # places of `counts`
 
 
 class Lattice(NamedTuple):
@@ -37,8 +40,9 @@ class Lattice(NamedTuple):
     place: Any  # kind -> where it stands in `kinds`, -1 for nowhere
     cover: Any  # combination -> how many publishers offer it
     weight: Any  # combination -> how much a notification for it counts (strategy 4)
-    counts: Any  # kinds, clusters ever made, spare cluster numbers
+    counts: Any  # kinds, clusters ever made, spare cluster numbers, the last mark
     spare: Any  # cluster numbers not in use, counts[SPARE] of them
+    mark: Any  # cluster -> the mark of the last walk that met it
     buffer: Any  # four rows for whoever needs lists
 
 
@@ -60,13 +64,14 @@ def empty(attributes: int) -> Lattice:
         place=unset.copy(),
         cover=zero.copy(),
         weight=np.ones(masks, np.int64),
-        counts=np.array([0, 0, masks], np.int64),
+        counts=np.array([0, 0, masks, 0], np.int64),
         spare=np.arange(masks, dtype=np.int64)[::-1].copy(),
+        mark=zero.copy(),
         buffer=np.zeros((4, masks), np.int64),
     )
 
 
-@njit(cache=True)
+@inner
 def make(lattice):
     """A new cluster without combinations; the caller puts some in."""
     lattice.counts[SPARE] -= 1
@@ -78,7 +83,7 @@ def make(lattice):
     return cluster
 
 
-@njit(cache=True)
+@inner
 def put(lattice, combination, cluster):
     """Put a combination that is nowhere into a cluster; `used` is left to the caller."""
     head = lattice.first[cluster]
@@ -91,7 +96,7 @@ def put(lattice, combination, cluster):
     lattice.size[cluster] += 1
 
 
-@njit(cache=True)
+@inner
 def take(lattice, combination):
     """Take a combination out of its cluster, which goes when it was the last."""
     cluster = lattice.owner[combination]
@@ -109,7 +114,7 @@ def take(lattice, combination):
         lattice.counts[SPARE] += 1
 
 
-@njit(cache=True)
+@inner
 def touches(lattice, kind, cluster):
     """Whether some combination of the cluster is part of the kind."""
     combination = lattice.first[cluster]
@@ -120,7 +125,7 @@ def touches(lattice, kind, cluster):
     return False
 
 
-@njit(cache=True)
+@inner
 def touches_besides(lattice, kind, cluster, but):
     """Whether the kind touches the cluster by another combination than `but`."""
     combination = lattice.first[cluster]
@@ -131,7 +136,7 @@ def touches_besides(lattice, kind, cluster, but):
     return False
 
 
-@njit(cache=True)
+@inner
 def split(lattice, taken):
     """A new cluster of these combinations, taken out of the one cluster they are in."""
     cluster = lattice.owner[taken[0]]
@@ -146,7 +151,7 @@ def split(lattice, taken):
     return new
 
 
-@njit(cache=True)
+@inner
 def pour(lattice, source, target):
     """Move all combinations of `source` to `target`; `source` goes."""
     for at in range(lattice.counts[KINDS]):
@@ -159,22 +164,19 @@ def pour(lattice, source, target):
         put(lattice, combination, target)
 
 
-@njit(cache=True)
+@inner
 def touched(lattice, kind, found):
     """Write the clusters the kind touches to `found`, each once; how many there are."""
+    lattice.counts[MARK] += 1
+    mark = lattice.counts[MARK]
     count = 0
     combination = kind
     while combination > 0:
         cluster = lattice.owner[combination]
-        if cluster >= 0:
-            is_new = True
-            for at in range(count):
-                if found[at] == cluster:
-                    is_new = False
-                    break
-            if is_new:
-                found[count] = cluster
-                count += 1
+        if cluster >= 0 and lattice.mark[cluster] != mark:
+            lattice.mark[cluster] = mark
+            found[count] = cluster
+            count += 1
         combination = (combination - 1) & kind
     return count
 
@@ -196,27 +198,7 @@ def register(lattice, kind, limit):
         combination = (combination - 1) & kind
 
 
-@njit(cache=True)
-def unregister(lattice, kind, limit):
-    """One publisher less; `limit` is the least of those that stay. Drops what nobody offers."""
-    lattice.publishers[kind] -= 1
-    lattice.limit[kind] = limit
-    if lattice.publishers[kind] == 0:
-        lattice.counts[KINDS] -= 1
-        last = lattice.kinds[lattice.counts[KINDS]]
-        lattice.kinds[lattice.place[kind]] = last
-        lattice.place[last] = lattice.place[kind]
-        lattice.place[kind] = -1
-        lattice.used[kind] = 0
-    combination = kind
-    while combination > 0:
-        lattice.cover[combination] -= 1
-        if lattice.cover[combination] == 0:
-            take(lattice, combination)
-        combination = (combination - 1) & kind
-
-
-@njit(cache=True)
+@inner
 def audience(lattice, cluster):
     """How many publishers are connected to the cluster."""
     total = 0

@@ -27,6 +27,7 @@ from numba import njit
 from kbn.clustering.kernels.lattice import (
     KINDS,
     audience,
+    inner,
     make,
     pour,
     put,
@@ -52,10 +53,12 @@ def arrive_apart(lattice, kind, limit):
         combination = (combination - 1) & kind
     register(lattice, kind, limit)
     fit(lattice, kind)
-    improve_kind(lattice, kind)
+    # The hundredth of its kind changes next to nothing: look around at the 1st, 2nd, 4th, 8th …
+    if lattice.publishers[kind] & (lattice.publishers[kind] - 1) == 0:
+        improve_kind(lattice, kind)
 
 
-@njit(cache=True)
+@inner
 def fit(lattice, kind):
     """Merge clusters the kind touches until it keeps its limit."""
     while lattice.used[kind] > lattice.limit[kind]:
@@ -75,7 +78,7 @@ def fit(lattice, kind):
         pour(lattice, source, target)
 
 
-@njit(cache=True)
+@inner
 def _cost_of_merging(lattice, one, other):
     """What it adds to the cost, for each kind with too many connections that it relieves."""
     first, second, both, relieved = 0, 0, 0, 0
@@ -97,14 +100,28 @@ def _cost_of_merging(lattice, one, other):
 
 @njit(cache=True)
 def improve_kind(lattice, kind):
-    """Move each combination of a kind to where it costs least."""
+    """Move each combination of a kind to where it costs least; nobody need offer it any more."""
     combination = kind
     while combination > 0:
-        improve(lattice, combination)
+        if lattice.owner[combination] >= 0:
+            improve(lattice, combination)
         combination = (combination - 1) & kind
 
 
 @njit(cache=True)
+def improve_cluster(lattice, cluster):
+    """Move each combination of a cluster to where it costs least."""
+    members = lattice.buffer[3]
+    count = lattice.size[cluster]
+    combination = lattice.first[cluster]
+    for at in range(count):
+        members[at] = combination
+        combination = lattice.after[combination]
+    for at in range(count):
+        improve(lattice, members[at])
+
+
+@inner
 def improve(lattice, combination):
     """Move a combination to where it costs least, if limits allow; whether it moved.
 
@@ -137,7 +154,7 @@ def improve(lattice, combination):
     return True
 
 
-@njit(cache=True)
+@inner
 def _may_add(lattice, holders, stays, count):
     """Whether all who offer it may have a connection more, or lose one by the move."""
     for at in range(count):
@@ -146,7 +163,7 @@ def _may_add(lattice, holders, stays, count):
     return True
 
 
-@njit(cache=True)
+@inner
 def _cost_of_moving(lattice, combination, target, holders, stays, count, most):
     """What a combination adds to the cost of `target`; infinite if more than `most` or a limit."""
     held = _weight(lattice, target)
@@ -168,7 +185,7 @@ def _cost_of_moving(lattice, combination, target, holders, stays, count, most):
     return float(held * added + weight * (audience(lattice, target) + added))
 
 
-@njit(cache=True)
+@inner
 def _move(lattice, combination, target, holders, stays, count):
     for at in range(count):
         kind = holders[at]
@@ -180,7 +197,7 @@ def _move(lattice, combination, target, holders, stays, count):
     put(lattice, combination, target)
 
 
-@njit(cache=True)
+@inner
 def _offering(lattice, combination, found):
     """Write the kinds that offer the combination to `found`; how many there are."""
     count = 0
@@ -191,7 +208,7 @@ def _offering(lattice, combination, found):
     return count
 
 
-@njit(cache=True)
+@inner
 def _near(lattice, combination, holders, found):
     """Write the clusters of combinations that differ by one attribute to `found`, each once."""
     reach = 0
@@ -214,7 +231,7 @@ def _near(lattice, combination, holders, found):
     return count
 
 
-@njit(cache=True)
+@inner
 def _weight(lattice, cluster):
     total = 0
     combination = lattice.first[cluster]
@@ -249,7 +266,7 @@ def reorder(lattice):
             break
 
 
-@njit(cache=True)
+@inner
 def _take_apart(lattice):
     """Each combination that no broad kind offers into a cluster of its own."""
     is_kept = lattice.buffer[0]

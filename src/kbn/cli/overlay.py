@@ -1,0 +1,215 @@
+"""`kbn overlay`: a whole overlay on this machine, and clients moved from broker to broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbn.cli.broker import LogFormat, LogLevel
+from kbn.cli.connecting import (
+    DEFAULT_URL,
+    Connecting,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    Token,
+    Url,
+    Wait,
+)
+from kbn.cli.output import AsJson, print_json, print_table, remark
+from kbn.errors import KbnError
+
+if TYPE_CHECKING:
+    from kbn.transport.processes import Overlay
+
+app = typer.Typer(
+    name="overlay", help="A network of brokers, as processes on this machine.", no_args_is_help=True
+)
+
+
+@app.command("up", short_help="Start the brokers of a file; end them with Ctrl-C.")
+def up(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The overlay, as YAML.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- COMMAND...]",
+            help="Run this when all are up, end them when it ends, and take its exit code.",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0.1, metavar="S", help="How long starting may take.")
+    ] = 120.0,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="How the brokers write events.")
+    ] = LogFormat.TEXT,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="The least important events to write.")
+    ] = LogLevel.WARNING,
+    as_json: AsJson = False,
+) -> None:
+    """Start a broker process for each broker of a file, and print where they are.
+
+    It returns when told to end (Ctrl-C). A broker that dies is reported and not restarted; the
+    exit code is 1 then. A COMMAND finds the brokers in KBN_URL (the first) and KBN_URL_name.
+
+    \b
+    Examples:
+      kbn overlay up overlay.yaml
+      kbn overlay up overlay.yaml -- sh try-it.sh
+    """
+    from kbn.transport.processes import Overlay
+    from kbn.transport.topology_file import load_topology
+
+    plan = load_topology(file, _ontology_file)
+    overlay = Overlay(plan, _say, log_format=log_format.value, log_level=log_level.value)
+    code = asyncio.run(_up(overlay, command or [], wait, as_json))
+    if code:
+        raise typer.Exit(code)
+
+
+def _ontology_file(name: str, folder: Path) -> Path | None:
+    from kbn.cli.ontology import ontology_file
+
+    if (folder / name).is_file():
+        return folder / name
+    try:
+        return ontology_file(name)
+    except typer.BadParameter:
+        return None
+
+
+def _say(broker: str, line: str) -> None:
+    remark(f"{broker} | {line}")
+
+
+async def _up(overlay: Overlay, command: list[str], wait: float, as_json: bool) -> int:
+    told_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, told_to_end.set)
+    ending = asyncio.ensure_future(told_to_end.wait())
+    async with overlay:
+        starting = asyncio.ensure_future(overlay.start(wait))
+        await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return 130
+        starting.result()
+        if not command or as_json:
+            _print(overlay, as_json)
+        watching = asyncio.ensure_future(_watch(overlay))
+        working = asyncio.ensure_future(_run(command, overlay)) if command else watching
+        await asyncio.wait({watching, working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if command and not told_to_end.is_set():
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, working):
+            task.cancel()
+        await asyncio.gather(watching, working, return_exceptions=True)
+        if command and not working.cancelled():
+            return working.result()
+        return int(any(each.is_expected_to_end for each in overlay.brokers.values()))
+
+
+async def _watch(overlay: Overlay) -> int:
+    """Report brokers that die, until none is left."""
+    while (dead := await overlay.died()) is not None:
+        remark(f"broker {dead.name} (pid {dead.pid}) has died: exit code {dead.process.returncode}")
+    return 1
+
+
+async def _run(command: list[str], overlay: Overlay) -> int:
+    """Run a command in the overlay; its exit code."""
+    from kbn.transport.processes import tell
+
+    urls = {f"KBN_URL_{_variable(name)}": each.url for name, each in overlay.brokers.items()}
+    first = next(iter(overlay.brokers.values())).url
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, "KBN_URL": first, **urls}
+        )
+    except OSError as error:
+        raise KbnError(f"{command[0]}: cannot be run: {error.strerror}") from None
+    try:
+        return await process.wait()
+    finally:
+        tell(process, signal.SIGTERM)
+        await process.wait()
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def _print(overlay: Overlay, as_json: bool) -> None:
+    brokers = [
+        {"broker": each.name, "url": each.url, "pid": each.pid, "http": each.http}
+        for each in overlay.brokers.values()
+    ]
+    if as_json:
+        print_json(brokers)
+    else:
+        rows = [[str(value) for value in each.values()] for each in brokers]
+        print_table(rows, columns=("broker", "url", "pid", "health and metrics"))
+        remark("all up and connected; Ctrl-C ends them")
+    sys.stdout.flush()
+
+
+@app.command("move", short_help="Send clients of one broker to another.")
+def move(
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where they shall go.")],
+    url: Url = DEFAULT_URL,
+    clients: Annotated[
+        str | None, typer.Option("--clients", metavar="A,B", help="Whom, by their names.")
+    ] = None,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="All clients with subscriptions.")
+    ] = False,
+    name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
+    token: Token = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    wait: Wait = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Tell clients of the broker at --url to go to the broker at --to.
+
+    They subscribe there first and leave when nothing more is on its way to them: nothing is lost
+    and nothing comes twice.
+
+    \b
+    Examples:
+      kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob --to kbn://127.0.0.1:7432
+      kbn overlay move --url kbn://127.0.0.1:7431 --all --to kbn://127.0.0.1:7432
+    """
+    if (clients is None) is not everybody:
+        raise typer.BadParameter("say which --clients, or --all")
+    names = None if clients is None else [one.strip() for one in clients.split(",")]
+    connecting = Connecting(url, token, tls_ca, tls_cert, tls_key, wait)
+    there, moving = asyncio.run(_move(connecting, name, names, to))
+    if as_json:
+        print_json({"moving": moving, "to": {"broker": there, "url": to}})
+    else:
+        typer.echo(f"{moving} client{'' if moving == 1 else 's'} told to go to {there} at {to}")
+
+
+async def _move(
+    connecting: Connecting, name: str | None, names: list[str] | None, to: str
+) -> tuple[str, int]:
+    async with connecting.client(name) as client:
+        there = await connecting.name_of(to)
+        asking = client.ask("move", clients=names, broker=there, url=to)
+        answer = await connecting.within(asking)
+    return there, int(answer["moving"])

@@ -1,0 +1,289 @@
+"""`kbn publish`: notifications from arguments, a file or a pipe, to a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbn.cli.connecting import (
+    DEFAULT_URL,
+    Connecting,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    Token,
+    Url,
+    Wait,
+)
+from kbn.cli.output import AsJson, print_json, remark
+from kbn.errors import InvalidInputError, KbnError, TransportError
+
+if TYPE_CHECKING:
+    from kbn.filters import Notification
+    from kbn.transport import Client
+
+# Durable ones that may be on their way to the store at once.
+AHEAD_MAX = 256
+SETTLE_S = 5.0
+SHOWN_MAX = 20
+READ_BYTES = 1 << 16
+
+
+def publish(
+    notifications: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[JSON]...",
+            help="Notifications as JSON, one each; - reads them from stdin, one a line.",
+            show_default=False,
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read one a line from it."),
+    ] = None,
+    durable: Annotated[
+        bool,
+        typer.Option("--durable", help="Each is stored, and then reaches durable subscribers."),
+    ] = False,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="So many a second at most.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The publisher's name.")] = None,
+    with_path: Annotated[
+        bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
+    ] = False,
+    token: Token = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    wait: Wait = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish notifications at a broker, and say how many.
+
+    One that is not valid, or that the broker refuses, is reported with its number; the others are
+    published, and the exit code is 1. A broker that goes away is waited for.
+
+    \b
+    Examples:
+      kbn publish --url kbn://127.0.0.1:7420 '{"price": 5, "kind": "book"}'
+      kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
+    """
+    texts = _texts(notifications or [], file)
+    connecting = Connecting(url, token, tls_ca, tls_cert, tls_key, wait)
+    count = asyncio.run(
+        _publish(connecting.client(name, with_path=with_path), texts, durable, rate)
+    )
+    if as_json:
+        print_json({"published": count.done, "durable": durable, "failed": count.failed})
+    else:
+        typer.echo(f"{count.done} published" + (" and stored" if durable else ""))
+    if count.failed:
+        raise typer.Exit(1)
+
+
+def _texts(given: list[str], file: Path | None) -> AsyncIterator[tuple[str, str]]:
+    """Where each notification stands, and its text."""
+    if file is not None and given:
+        raise typer.BadParameter("give notifications as arguments or in a --file, not both")
+    if file is not None:
+        return _placed(_lines_of_file(file), f"{file}:")
+    if given == ["-"] or (not given and not sys.stdin.isatty()):
+        return _placed(_lines_of_stdin(), "stdin:")
+    if not given:
+        raise typer.BadParameter("nothing to publish: give JSON, --file, or - for stdin")
+    return _placed(_each(given), "notification ")
+
+
+async def _placed(texts: AsyncIterator[str], place: str) -> AsyncIterator[tuple[str, str]]:
+    number = 0
+    async for text in texts:
+        number += 1
+        if text.strip():
+            yield f"{place}{number}", text
+
+
+async def _each(texts: Iterable[str]) -> AsyncIterator[str]:
+    for text in texts:
+        yield text
+
+
+async def _lines_of_file(path: Path) -> AsyncIterator[str]:
+    # What is no UTF-8 is found out line by line, as anything else that is wrong.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as stream:
+        for line in stream:
+            yield line
+
+
+async def _lines_of_stdin() -> AsyncIterator[str]:
+    """Lines as they come; while none comes the connection is kept up."""
+    rest = b""
+    while data := await _read_stdin():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line.decode("utf-8", "surrogateescape")
+    if rest:
+        yield rest.decode("utf-8", "surrogateescape")
+
+
+async def _read_stdin() -> bytes:
+    file, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(file, _wake, readable)
+    except OSError:  # a file: reading one never waits
+        return os.read(file, READ_BYTES)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(file)
+    return os.read(file, READ_BYTES)
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+class _Count:
+    """How many were published, and how many could not be."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.failed = 0
+
+    def fail(self, where: str, error: KbnError) -> None:
+        self.failed += 1
+        if self.failed <= SHOWN_MAX:
+            remark(f"{where}: {error}")
+        elif self.failed == SHOWN_MAX + 1:
+            remark("… further ones are counted, and not shown")
+
+
+async def _publish(
+    client: Client,
+    texts: AsyncIterator[tuple[str, str]],
+    durable: bool,
+    rate: float | None,
+) -> _Count:
+    count = _Count()
+    async with client:
+        pace = _Pace(rate)
+        send = _Durable(client, count) if durable else _Quick(client, count)
+        async for where, text in texts:
+            try:
+                notification = _read(text)
+            except InvalidInputError as error:
+                count.fail(where, error)
+                continue
+            await pace.wait()
+            await send.one(where, notification)
+        await send.finish()
+    return count
+
+
+def _read(text: str) -> Notification:
+    import json
+
+    from kbn.filters import Notification
+    from kbn.filters.json_form import too_deep, with_each_name_once
+
+    try:
+        text.encode()
+        data = json.loads(text, object_pairs_hook=with_each_name_once)
+    except UnicodeEncodeError:
+        raise InvalidInputError("not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise too_deep() from None
+    return Notification.from_json(data)
+
+
+class _Quick:
+    """Publishes without waiting; what the broker refuses is heard of later, without its place."""
+
+    def __init__(self, client: Client, count: _Count) -> None:
+        self._client = client
+        self._count = count
+
+    async def one(self, where: str, notification: Notification) -> None:
+        while True:
+            try:
+                await self._client.publish(notification)
+            except TransportError:
+                raise
+            except KbnError as error:  # of one before; this one is still to be sent
+                self._refused(error)
+                continue
+            self._count.done += 1
+            return
+
+    def _refused(self, error: KbnError) -> None:
+        self._count.done -= 1
+        self._count.fail("refused", error)
+
+    async def finish(self) -> None:
+        """Wait until the broker has handled all of them, for as long as is reasonable."""
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                await self._client.settle()
+        except TimeoutError:
+            remark("all were sent; part of the network has not answered yet")
+        while self._client._refusals:
+            self._refused(self._client._refusals.popleft())
+
+
+class _Durable:
+    """Publishes and waits until each is stored, many at a time."""
+
+    def __init__(self, client: Client, count: _Count) -> None:
+        self._client = client
+        self._count = count
+        self._ahead: deque[tuple[str, asyncio.Task[None]]] = deque()
+
+    async def one(self, where: str, notification: Notification) -> None:
+        work = self._client.publish(notification, durable=True)
+        self._ahead.append((where, asyncio.ensure_future(work)))
+        await asyncio.sleep(0)  # it is sent now, so all are sent in order
+        while len(self._ahead) >= AHEAD_MAX or (self._ahead and self._ahead[0][1].done()):
+            await self._settle_first()
+
+    async def finish(self) -> None:
+        while self._ahead:
+            await self._settle_first()
+
+    async def _settle_first(self) -> None:
+        where, task = self._ahead.popleft()
+        try:
+            await task
+        except TransportError:
+            raise
+        except KbnError as error:
+            self._count.fail(where, error)
+        else:
+            self._count.done += 1
+
+
+class _Pace:
+    """Lets so many pass per second."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._gap_s = 0.0 if rate is None else 1.0 / rate
+        self._next_at = 0.0
+
+    async def wait(self) -> None:
+        if not self._gap_s:
+            return
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(0.0, self._next_at - now))
+        self._next_at = max(self._next_at, now) + self._gap_s

@@ -1,0 +1,192 @@
+"""`kbn subscribe`: what a broker delivers, a JSON line each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbn.cli.connecting import (
+    DEFAULT_URL,
+    Connecting,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    Token,
+    Url,
+    Wait,
+)
+from kbn.cli.output import print_json_line, remark
+
+if TYPE_CHECKING:
+    from kbn.transport import Client, Delivery, Feed
+
+SETTLE_S = 5.0
+SEEN_MAX = 100_000
+
+
+def subscribe(
+    filters: Annotated[
+        list[str],
+        typer.Argument(metavar="FILTER...", help="What is wanted, in the text language."),
+    ],
+    url: Url = DEFAULT_URL,
+    durable: Annotated[
+        bool,
+        typer.Option("--durable", help="The broker keeps what comes while this client is away."),
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The client's name; a durable one must have one.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="End after so many.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, metavar="S", help="End after so long.")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="In the end, have the broker forget a durable client.")
+    ] = False,
+    with_facts: Annotated[
+        bool,
+        typer.Option("--with-facts", help="With id, publisher, time, hops, path, broker."),
+    ] = False,
+    token: Token = "",
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    wait: Wait = 5.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Results are JSON lines in any case.")
+    ] = False,
+) -> None:
+    """Print each notification that satisfies one of the filters, as a line of JSON.
+
+    It says on stderr when the whole network knows of the subscription, and runs until --count,
+    --timeout or Ctrl-C. Fewer than --count in the --timeout is a failure, exit code 1.
+
+    \b
+    Examples:
+      kbn subscribe --url kbn://127.0.0.1:7420 'price < 20 and kind = "book"'
+      kbn subscribe --durable --name ann --count 10 'category @> podcast:Technology'
+    """
+    if durable and name is None:
+        raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")
+    if forget and not durable:
+        raise typer.BadParameter("--forget goes with --durable")
+    client = Connecting(url, token, tls_ca, tls_cert, tls_key, wait).client(name, durable=durable)
+    printer = _Printer(count, with_facts)
+    asyncio.run(_subscribe(client, filters, printer, timeout, forget))
+    if count is not None and not printer.is_done and timeout is not None:
+        remark(f"{printer.printed} of {count} came in {timeout:g} s")
+        raise typer.Exit(1)
+
+
+async def _subscribe(
+    client: Client, filters: list[str], printer: _Printer, timeout: float | None, forget: bool
+) -> None:
+    told_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, told_to_end.set)
+    async with client:
+        feeds = [client.subscribe(text) for text in filters]
+        for feed in feeds:
+            await feed
+        work: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(printer.print_all(feed)) for feed in feeds
+        ]
+        telling = asyncio.ensure_future(_tell(client, len(filters)))
+        work.append(asyncio.ensure_future(told_to_end.wait()))
+        work.append(_reader_of_stdout_gone())
+        try:
+            done, _ = await asyncio.wait(work, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            telling.cancel()
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, telling, return_exceptions=True)
+        if forget:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_S):
+                    await client.leave()
+
+
+def _reader_of_stdout_gone() -> asyncio.Future[None]:
+    """Fails when stdout is a pipe whose reader goes away, though nothing is written just then."""
+    loop = asyncio.get_running_loop()
+    gone: asyncio.Future[None] = loop.create_future()
+
+    def notice() -> None:
+        loop.remove_reader(1)
+        if not gone.done():
+            gone.set_exception(BrokenPipeError())
+
+    with suppress(OSError, NotImplementedError):
+        if stat.S_ISFIFO(os.fstat(1).st_mode):
+            loop.add_reader(1, notice)
+    return gone
+
+
+async def _tell(client: Client, count: int) -> None:
+    """Say when the subscriptions are in force."""
+    what = f"subscribed to {count} filter{'s' if count > 1 else ''} at {client.broker}"
+    try:
+        async with asyncio.timeout(SETTLE_S):
+            await client.settle()
+        remark(what)
+    except TimeoutError:
+        remark(f"{what}; part of the network has not answered yet")
+
+
+class _Printer:
+    """Prints each notification once, whichever of the filters wanted it."""
+
+    def __init__(self, count: int | None, with_facts: bool) -> None:
+        self._count = count
+        self._with_facts = with_facts
+        self._seen: dict[object, None] = {}
+        self.printed = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._count is not None and self.printed >= self._count
+
+    async def print_all(self, feed: Feed) -> None:
+        """Print until there were enough. The next is asked for when the last is printed."""
+        async for delivery in feed.deliveries():
+            if delivery.id in self._seen:
+                continue
+            self._remember(delivery.id)
+            print_json_line(self._form(delivery))
+            sys.stdout.flush()
+            self.printed += 1
+            if self.is_done:
+                return
+
+    def _remember(self, id: object) -> None:
+        self._seen[id] = None
+        if len(self._seen) > SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
+
+    def _form(self, delivery: Delivery) -> dict[str, Any]:
+        form: dict[str, Any] = delivery.notification.to_json()
+        if not self._with_facts:
+            return dict(form["attributes"])
+        return {
+            **form,
+            "hops": delivery.hops,
+            "path": None if delivery.path is None else list(delivery.path),
+            "broker": delivery.broker,
+            "durable": delivery.durable,
+            "dropped": delivery.dropped,
+        }
