@@ -28,6 +28,7 @@ COMMANDS = [
     ["publish"],
     ["subscribe"],
     ["status"],
+    ["groups"],
     ["overlay", "up"],
     ["overlay", "move"],
     ["pipeline", "run"],

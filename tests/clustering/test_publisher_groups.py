@@ -333,7 +333,7 @@ def test_chance_follows_the_seed() -> None:
     assert made(1) == made(1) != made(2)
 
 
-def test_a_hundred_thousand_publishers_are_a_few_hundred_kinds() -> None:
+def test_many_publishers_are_a_few_hundred_kinds() -> None:
     sets, limits = random_publishers(6, 20_000)
     groups = publisher_groups(sets, "4", limits)
     assert len(groups.clusters) < 386
@@ -378,7 +378,7 @@ def test_what_is_delivered_is_counted_one_by_one(seed: int) -> None:
     for number, combination in enumerate(wants):
         groups.subscribe(number, combination)
     received = wrong = 0
-    for publisher, clusters in groups.connections.items():
+    for publisher, clusters in enumerate(groups.connections.values()):
         for combination in wants:
             if groups.cluster_of(combination) in clusters:
                 received += 1

@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Unpack
 
+from msgspec import msgpack
+
 from kbn.broker.attached import Attached
 from kbn.broker.core import Routing, Settings
 from kbn.broker.messages import (
@@ -63,6 +65,7 @@ class Broker(Service):
     def __init__(self, name: str, **settings: Unpack[Settings]) -> None:
         super().__init__(name, **settings)
         self.answers = {"status": lambda about: self.status(), "move": self._move_clients}
+        self._stay()
         self._restore()
 
     def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
@@ -94,7 +97,8 @@ class Broker(Service):
         """
         self._now = now
         known = self._neighbours.get(old)
-        if known is None or new in self._neighbours or self._rehoming is not None:
+        is_known = new in self._neighbours or new == self.name
+        if known is None or is_known or self._rehoming is not None:
             raise InvalidInputError(
                 f"{self.name!r} cannot move from {old!r} to {new!r}: the first must be a neighbour "
                 "and the second none, and one move must be over before the next"
@@ -105,6 +109,7 @@ class Broker(Service):
         self.table.apart = self.offers.apart = self._rehoming.both
         # Should we stop in the middle, we start again at the old place: the new one must know.
         self._store.mark(f"left/{new}", b"")
+        self._store.mark("rehoming", msgpack.encode((old, new)))
         self._add_neighbour(new, known.role).token = token
         self._own_waves.begin(self._joined, [new])
         return self._finish()
@@ -157,9 +162,11 @@ class Broker(Service):
                 self._repeat(neighbour, self._retransmit_s)
             for attached in self._clients.values():
                 self._deliver_again(attached, self._retransmit_s)
-        if now - self._beat_at >= self._heartbeat_s:
+        since = now - self._beat_at
+        if since >= self._heartbeat_s:
             self._beat_at = now
-            self._beat()
+            # After a long turn of our own nobody is called silent: it was us who did not listen.
+            self._beat(judges=since < 2 * self._heartbeat_s)
         return self._finish()
 
     def rebuilding(self, ontology: Ontology | None) -> Callable[[], RoutingTable]:
@@ -271,6 +278,19 @@ class Broker(Service):
             "neighbours": [self._link_status(each) for each in self._neighbours.values()],
         }
 
+    def _stay(self) -> None:
+        """A move was not finished when we stopped: what was put aside for the new neighbour goes by
+        way of the old one.
+        """
+        move = self._store.marked("rehoming")
+        if move is None:
+            return
+        old, new = (Peer("broker", name) for name in msgpack.decode(move, type=tuple[str, str]))
+        for _, _, _, body in self._store.owed(new, 0, self._store.owed_count(new)):
+            self._store.owe(old, next(self._rows), self._store.keep(body))
+        self._store.forget_owed(new)
+        self._store.unmark("rehoming")
+
     def _joined(self) -> None:
         """The whole network knows what we want from the new side: drain the old one."""
         move = self._rehoming
@@ -279,6 +299,7 @@ class Broker(Service):
             self._rehoming = None
             self.table.apart = self.offers.apart = frozenset()
             self._store.unmark(f"left/{move.new}")
+            self._store.unmark("rehoming")
             self._remove_neighbour(move.new)
             self._send(Peer("broker", move.new), Bye(self.name, "not moving here after all"))
             move.done(
@@ -294,6 +315,7 @@ class Broker(Service):
         assert move is not None
         self.table.apart = self.offers.apart = frozenset()
         self._store.unmark(f"left/{move.new}")
+        self._store.unmark("rehoming")
         self._part_with(move.old, "moved")
         new = self._neighbours[move.new]
         for message in move.held:
@@ -307,15 +329,15 @@ class Broker(Service):
         self._fire(new)
         move.done(None)
 
-    def _beat(self) -> None:
-        for neighbour in list(self._neighbours.values()):
+    def _beat(self, judges: bool) -> None:
+        for neighbour in list(self._neighbours.values()) if judges else []:
             if neighbour.is_connected and self._now - neighbour.heard_at > self._dead_after_s:
                 self._say_link(neighbour.name, is_up=False)
         for neighbour in self._neighbours.values():
             if neighbour.is_connected:
                 self._greet(neighbour)
                 self._unstick(neighbour)
-        if self._retransmit_s is not None:
+        if judges and self._retransmit_s is not None:
             silent = self._now - self._dead_after_s
             for attached in list(self._clients.values()):
                 if attached.is_connected and attached.heard_at < silent:

@@ -526,11 +526,13 @@ class ClientCore:
 
         One that was held back, older than what the old broker delivered of the same publisher and
         not delivered by it, was published before anybody here wanted it: it would be out of order.
+        So would one that may be lost, and was overtaken.
         """
         id = delivery.envelope.id
         delivered = Delivered(delivery, connection.broker)
         row = (id.publisher, id.run, delivery.envelope.durable)
-        if id in self._seen or (was_held and id.number < self._newest.get(row, 0)):
+        in_order = was_held or not delivery.durable
+        if id in self._seen or (in_order and id.number < self._newest.get(row, 0)):
             connection.consumed += 1
             if delivery.durable:
                 connection.to_acknowledge = max(connection.to_acknowledge, delivery.number)

@@ -11,6 +11,7 @@ from kbn.cli import (
     bench,
     broker,
     demo,
+    groups,
     lab,
     match,
     ontology,
@@ -83,6 +84,7 @@ app.command("subscribe", short_help="Print what a broker delivers, a JSON line e
 app.command("status", short_help="What a broker is doing: clients, neighbours, rates.")(
     status.status
 )
+app.command("groups", short_help="Group publishers by what they advertise.")(groups.groups)
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ontology.app, name="ontology")

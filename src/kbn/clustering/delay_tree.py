@@ -1,11 +1,11 @@
 """Dissemination trees: who passes a cluster's notifications on to whom, so that delay bounds hold.
 
 A source feeds subscribers; each may feed a few others (`slots`, what its bandwidth allows) and
-wants what it gets within its own delay bound, with a stated probability. Delays of links are measured:
-each pair has a mean and a standard deviation. Along a path means and variances add up, and by the
-normal approximation a path of mean m and variance v takes at most m + z·√v with the probability
-asked for (z = 1.645 for 95 %). That is a node's *promised* delay, and its bound holds when the
-promise does not exceed it.
+wants what it gets within its own delay bound, with a stated probability. Delays of links are
+measured: each pair has a mean and a variance. Along a path both add up, and by the normal
+approximation a path of mean m and variance v takes at most m + z·√v with the probability asked for
+(z = 1.645 for 95 %). That is a node's *promised* delay, and its bound holds when the promise does
+not exceed it.
 
 The tree is grown tightest bound first. A node joins below a parent with a free slot that lets its
 bound hold; among those, the one *farthest* from the source, so that slots near the source are left
@@ -99,6 +99,9 @@ class DelayTree:
             raise InvalidInputError(f"a probability from 0.5 to 1, not {probability}")
         self._z = NormalDist().inv_cdf(probability)
         size = len(delays)
+        # By the peer that is reached, so that looking for its parent reads one row.
+        self._means_to = np.ascontiguousarray(delays.mean.T)
+        self._variances_to = np.ascontiguousarray(delays.variance.T)
         self._parent = np.full(size, -1, np.int64)
         self._children: list[set[int]] = [set() for _ in range(size)]
         self._mean = np.zeros(size)
@@ -212,8 +215,8 @@ class DelayTree:
     def _offers(self, peer: int) -> tuple[Array, Array]:
         """Everybody with a free slot, and what they could promise the peer."""
         candidates = np.flatnonzero(self._free)
-        mean = self._mean[candidates] + self._delays.mean[candidates, peer]
-        variance = self._variance[candidates] + self._delays.variance[candidates, peer]
+        mean = self._mean[candidates] + self._means_to[peer][candidates]
+        variance = self._variance[candidates] + self._variances_to[peer][candidates]
         return candidates, mean + self._z * np.sqrt(variance)
 
     def _take_place(self, peer: int) -> bool:
@@ -236,8 +239,8 @@ class DelayTree:
         """Leaves in whose place the peer's bound would hold, loosest bound first."""
         members = np.flatnonzero(self._is_leaf & (self._bounds > self._bounds[peer]))
         parents = self._parent[members]
-        mean = self._mean[parents] + self._delays.mean[parents, peer]
-        variance = self._variance[parents] + self._delays.variance[parents, peer]
+        mean = self._mean[parents] + self._means_to[peer][parents]
+        variance = self._variance[parents] + self._variances_to[peer][parents]
         chosen = members[mean + self._z * np.sqrt(variance) <= self._bounds[peer]]
         loosest = np.argsort(-self._bounds[chosen], kind="stable")[:at_most]
         found: list[int] = chosen[loosest].tolist()

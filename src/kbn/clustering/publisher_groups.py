@@ -41,7 +41,7 @@ from kbn.errors import InvalidInputError
 
 PublisherId = Hashable
 SubscriberId = Hashable
-Connections = int | Mapping[Any, int] | Sequence[int] | None
+Connections = int | Mapping[Any, int | None] | Sequence[int | None] | None
 
 REORDER_MIN = 16
 """So many publishers of strategy 4 come before everything is arranged anew the first time."""
@@ -159,7 +159,7 @@ class Groups:
         limits += Counter()  # drops what has none left
         departing.depart(self._tables, kind, min(limits, default=UNLIMITED))
         self._present -= 1
-        if self.strategy == "4":
+        if self.strategy == "4" and not reordering.is_broad(kind):
             reordering.improve_kind(self._tables, kind)
 
     def subscribe(self, subscriber: SubscriberId, combination: Iterable[str]) -> None:
@@ -213,11 +213,11 @@ class Groups:
         made = []
         for cluster in self._numbers():
             total = int(received[cluster])
-            held = np.flatnonzero(self._tables.owner == cluster)
+            held = self._chain(cluster)
             made.append(
                 PublisherCluster(
                     number=int(self._tables.born[cluster]) + 1,
-                    combinations=frozenset(self.attributes.combination(int(m)) for m in held),
+                    combinations=frozenset(self.attributes.combination(m) for m in held),
                     publishers=total // len(held),
                     false_positive_rate=float(unwanted[cluster]) / total,
                 )

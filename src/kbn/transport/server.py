@@ -555,8 +555,11 @@ class BrokerServer:
 
     async def _tick(self) -> None:
         while True:
+            asked = now()
             await asyncio.sleep(TICK_S)
             self._step(lambda: self.broker.tick(now()))
+            if now() - asked > 10 * TICK_S:
+                continue  # it was us who did not listen
             silent = now() - self.limits.silent_s
             for connection in list(self._bound.values()):
                 if connection.heard_at < silent and not connection.is_paused:

@@ -226,7 +226,7 @@ class _Load:
             lambda: self.kind(name, wants, self.arrivals), *self.address
         )
         self.wires.append(made)
-        await asyncio.wait_for(made.ready, PATIENCE_S + self.each / 1_000)
+        await asyncio.wait_for(made.ready, PATIENCE_S + self.subscribers * self.each / 2_000)
         return made
 
     async def _all_at_once(self, count: int) -> float:

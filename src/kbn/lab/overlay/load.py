@@ -16,11 +16,22 @@ from time import monotonic
 from typing import Any
 
 from kbn.broker import content, wire
-from kbn.broker.messages import Credit, Deliver, Grant, Hello, Publish, Refused, Subscribe, Welcome
+from kbn.broker.messages import (
+    Alive,
+    Credit,
+    Deliver,
+    Grant,
+    Hello,
+    Publish,
+    Refused,
+    Subscribe,
+    Welcome,
+)
 from kbn.errors import KbnError
 
 WINDOW = 10_000
 PATIENCE_S = 120.0
+ALIVE_S = 15.0
 # Published and not yet arrived, when as much as possible is published: the queues stay short.
 IN_FLIGHT_MAX = 2_000
 
@@ -88,6 +99,17 @@ class KbnWire(Wire):
 
     def begin(self) -> None:
         self.transport.write(wire.encode(Hello(self._name, 1, window=WINDOW)))
+        self._stay_alive()
+
+    def _stay_alive(self) -> None:
+        """Give a sign of life now and then, as any client does."""
+        if not self.transport.is_closing():
+            asyncio.get_running_loop().call_later(ALIVE_S, self._say_alive)
+
+    def _say_alive(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(wire.encode(Alive()))
+            self._stay_alive()
 
     def data_received(self, data: bytes) -> None:
         for body in self._reader.feed(data):
