@@ -42,6 +42,7 @@ MEMO_MAX = 65_536
 
 _EMPTY: Tables | None = None
 
+
 class Ontology:
     """What is entailed about named classes, properties and individuals; IRIs are plain strings.
 
