@@ -1,4 +1,4 @@
-"""A broker is given another ontology while it runs; neighbours may have different ones meanwhile."""
+"""A broker is given another ontology while it runs; neighbours may have another meanwhile."""
 
 from __future__ import annotations
 

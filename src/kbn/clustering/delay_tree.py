@@ -319,7 +319,7 @@ def _shortest(lengths: Array) -> Array:
     """From the first node to each (Dijkstra). All pairs are linked, so a graph library, made for
     sparse graphs, takes minutes for what is one row of additions per node.
     """
-    found = lengths[0].copy()
+    found: Array = lengths[0].copy()
     open_ = np.ones(found.shape[0], bool)
     open_[0] = False
     for _ in range(found.shape[0] - 1):
