@@ -449,6 +449,8 @@ def test_choices_there_are_not_are_refused() -> None:
         publisher_groups([["A"]], "5")
     with pytest.raises(InvalidInputError, match="descending or random"):
         publisher_groups([["A"]], "3", order="ascending")
+    with pytest.raises(InvalidInputError, match="seed is a number from 0"):
+        publisher_groups([["A"]], "3", order="random", seed=-1)
     with pytest.raises(InvalidInputError, match="keeps no limits"):
         publisher_groups([["A"]], "1", 3)
     with pytest.raises(InvalidInputError, match="as many connection limits"):

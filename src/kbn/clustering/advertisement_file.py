@@ -34,7 +34,7 @@ class Advertised(NamedTuple):
 def read_advertisements(path: Path) -> list[Advertised]:
     """The publishers of a file, in its order; no two have the same name."""
     first: dict[str, int] = {}
-    found = []
+    found: list[Advertised] = []
     for number, line in _lines(path):
         try:
             entry = _entry(line, len(found) + 1)

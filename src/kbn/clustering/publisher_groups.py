@@ -101,7 +101,7 @@ class Groups:
         order: str = "descending",
         seed: int = 0,
     ) -> None:
-        check_choice(strategy, order)
+        check_choice(strategy, order, seed)
         self.attributes = Attributes(attributes)
         self.strategy = strategy
         self.order = order

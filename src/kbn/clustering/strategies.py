@@ -67,14 +67,16 @@ ARRIVALS: dict[str, Arrival] = {
 WITHOUT_LIMITS = frozenset({"1", "2"})
 
 
-def check_choice(strategy: str, order: str) -> None:
-    """Refuse a strategy or an order there is not."""
+def check_choice(strategy: str, order: str, seed: int) -> None:
+    """Refuse a strategy, an order or a seed there is not."""
     if strategy not in ARRIVALS:
         raise InvalidInputError(
             f"there is no strategy {strategy!r}; there are {', '.join(ARRIVALS)}"
         )
     if order not in ORDERS:
         raise InvalidInputError(f"the order is descending or random, not {order!r}")
+    if type(seed) is not int or seed < 0:
+        raise InvalidInputError(f"a seed is a number from 0, not {seed!r}")
 
 
 def chance_of(seed: int, number: int) -> Any:

@@ -48,14 +48,14 @@ class Setting:
 
     def drawn(self, seed: int) -> list[tuple[list[str], int | None]]:
         """The publishers: attributes and limit of each. All strategies get the same."""
-        dice, names = Random(f"{seed} {self.omega} {self.attributes}"), NAMES[: self.omega]
-        made: list[tuple[list[str], int | None]] = []
         # Limits have dice of their own, so that the attributes are the same with any or none.
-        limits = Random(f"{seed} limits")
+        dice, limits = Random(f"{seed} {self.omega} {self.attributes}"), Random(f"{seed} limits")
+        least, most = self.connections or (0, 0)
+        is_limited = self.connections is not None and self.strategy not in ("1", "2")
+        made: list[tuple[list[str], int | None]] = []
         for _ in range(self.publishers):
-            chosen = dice.sample(names, dice.randint(*self.attributes))
-            is_limited = self.connections and self.strategy not in ("1", "2")
-            made.append((chosen, limits.randint(*self.connections) if is_limited else None))
+            chosen = dice.sample(NAMES[: self.omega], dice.randint(*self.attributes))
+            made.append((chosen, limits.randint(least, most) if is_limited else None))
         return made
 
 
