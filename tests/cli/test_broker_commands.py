@@ -78,6 +78,7 @@ def test_a_broker_tells_its_url_is_healthy_logs_json_and_ends_when_told() -> Non
     assert events[:2] == ["started", "listening"] and events[-1] == "stopped"
 
 
+@pytest.mark.slow
 def test_a_broker_of_an_overlay_ends_with_whoever_started_it() -> None:
     process, _ = start_broker("--name", "a", "--end-with-stdin")
     _, err = process.communicate(timeout=PATIENCE_S)  # closes its input
@@ -193,6 +194,7 @@ def test_a_mistake_is_told_and_the_exit_code_says_whose_it_is(
     assert told in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_guard_keeps_out_who_has_no_token(tmp_path: Path) -> None:
     guard = tmp_path / "guard.json"
     guard.write_text('{"clients": {"ann": {"token": "s3cret", "publish": ["price"]}}}')
@@ -235,6 +237,7 @@ def test_an_overlay_comes_up_runs_a_command_and_goes(tmp_path: Path) -> None:
     assert "Traceback" not in err and "died" not in err
 
 
+@pytest.mark.slow
 def test_a_broker_that_dies_is_reported_and_the_exit_code_tells(tmp_path: Path) -> None:
     (tmp_path / "o.yaml").write_text(
         "routing: general\nbrokers: {a: {peers: [b, c]}, b: {peers: [c]}, c: }\n"

@@ -65,6 +65,68 @@ def test_slots_and_paths_hold_while_peers_come_and_go(number: int, seed: int) ->
     assert len(tree) == 199 - len(away)
 
 
+def test_who_gives_up_a_place_does_not_feed_itself() -> None:
+    """Bounds so tight that newcomers take the places of others, who have free slots themselves."""
+    size, dice = 400, np.random.default_rng(2)
+    slots = dice.integers(0, 6, size)
+    slots[0] = 10
+    tree = DelayTree(measured(1, size), dice.uniform(40, 120, size), slots)
+    tree.join_all(range(1, size))
+    for peer in dice.choice(np.arange(1, size), 40, replace=False).tolist():
+        tree.leave(peer)
+        tree.join(peer)
+        tree.check_invariants()
+
+
+def test_a_repair_moves_only_the_late_and_what_they_feed() -> None:
+    size, dice = 400, np.random.default_rng(3)
+    slots = dice.integers(0, 6, size)
+    slots[0] = 10
+    tree = DelayTree(measured(1, size), dice.uniform(40, 120, size), slots)
+    tree.join_all(range(1, size))
+    gone = dice.choice(np.arange(1, size), 80, replace=False).tolist()
+    for peer in gone:
+        tree.leave(peer)
+    for peer in gone:
+        tree.join(peer)
+    before = tree.satisfaction().satisfied
+    late_on_the_way = {
+        peer: any(not tree.is_satisfied(each) for each in tree.path(peer)[1:])
+        for peer in range(1, size)
+    }
+    parents = {peer: tree.parent_of(peer) for peer in late_on_the_way}
+    gained = tree.repair()
+    tree.check_invariants()
+    assert tree.satisfaction().satisfied == before + gained and gained > 0
+    stayed = [peer for peer, is_late in late_on_the_way.items() if not is_late]
+    moved = [peer for peer in stayed if tree.parent_of(peer) != parents[peer]]
+    # A leaf may have been asked to make room for a late one; it is still in time.
+    assert len(moved) < len(stayed) / 5 and all(tree.is_satisfied(peer) for peer in stayed)
+
+
+def test_slots_that_suffice_do_so_in_any_order() -> None:
+    """A chain: one slot each, and the last has none; who feeds nobody is in the greatest hurry."""
+    size = 6
+    tree = DelayTree(
+        Delays(np.ones((size, size)), np.zeros((size, size))),
+        [0, 1, 2, 2, 2, 2],
+        [1, 0, 1, 1, 1, 1],
+    )
+    tree.join_all(range(1, size))
+    tree.check_invariants()
+    assert len(tree.edges()) == 5 and tree.children_of(1) == frozenset()
+
+
+def test_a_peer_on_whom_others_depend_cannot_leave_a_full_tree() -> None:
+    tree = DelayTree(Delays(np.ones((4, 4)), np.zeros((4, 4))), [0, 1, 9, 9], [1, 2, 0, 0])
+    tree.join_all([1, 2, 3])
+    with pytest.raises(InvalidInputError, match="too few slots"):
+        tree.leave(1)
+    tree.leave(2)
+    tree.check_invariants()
+    assert tree.edges() == [(0, 1), (1, 3)]
+
+
 def test_no_more_bounds_hold_than_could() -> None:
     for seed in range(5):
         found = grown(seed).satisfaction()

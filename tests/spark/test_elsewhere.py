@@ -69,6 +69,7 @@ def facts_of(place: Path) -> dict[str, object]:
     return read
 
 
+@pytest.mark.slow
 def test_two_executors_find_the_same_with_a_store_that_was_shipped(
     spark: SparkSession, prepared: list[object], tmp_path: Path
 ) -> None:

@@ -244,6 +244,9 @@ class ClientCore:
         if durable:
             self._published += 1
             number = self._published
+            if number <= self._taken:  # of an earlier process of this run, and a broker has it
+                self._out.append(Confirmed("publish", number))
+                return number, self._finish()
         else:
             self._fired += 1
             number = self._fired

@@ -18,8 +18,9 @@ No tree can do better than give everybody the shortest way there is, as if slots
 `upper_bound` counts whose bound that satisfies. (It is a bound on the fraction, not an aim: slots
 are limited.)
 
-A node that leaves has its children attached anew, and one that comes is attached like the others:
-the rest of the tree stays as it is.
+A node that leaves has its children attached anew with all below them, where nobody of the branch
+gets late by it, if there is such a place; one that comes is attached like the others. The rest of
+the tree stays as it is, and is a little worse each time: `repair` places the late ones anew.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from kbn.errors import InvalidInputError
 
 Array = np.ndarray[Any, Any]
 SOURCE = 0
+TOLERANCE = 1e-9  # for sums that were added up in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class DelayTree:
         self._is_leaf = np.zeros(size, bool)
         self._free[SOURCE] = self._slots[SOURCE] > 0
         self._members: set[int] = set()
+        self._room = int(self._slots[SOURCE])  # free slots in the whole tree
 
     def __len__(self) -> int:
         """The number of subscribers in the tree."""
@@ -117,6 +120,18 @@ class DelayTree:
 
     def __contains__(self, peer: int) -> bool:
         return peer in self._members
+
+    @property
+    def delays(self) -> Delays:
+        """What was measured."""
+        return self._delays
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Who feeds whom, from the source outwards: a parent is fed before it feeds."""
+        found = [(SOURCE, child) for child in sorted(self._children[SOURCE])]
+        for _, parent in found:  # grows as it is read
+            found.extend((parent, child) for child in sorted(self._children[parent]))
+        return found
 
     def parent_of(self, peer: int) -> int:
         """Who feeds a peer."""
@@ -130,6 +145,10 @@ class DelayTree:
         self._checked(peer)
         return float(self._mean[peer] + self._z * np.sqrt(self._variance[peer]))
 
+    def is_satisfied(self, peer: int) -> bool:
+        """Whether a peer's bound holds with the probability asked for."""
+        return self.promised(peer) <= float(self._bounds[peer]) + TOLERANCE
+
     def path(self, peer: int) -> list[int]:
         """From the source to a peer."""
         found = [self._checked(peer)]
@@ -139,12 +158,13 @@ class DelayTree:
 
     def join_all(self, peers: Iterable[int]) -> None:
         """Have many join at once: tightest bound first, those that will be late last."""
-        late = []
-        for peer in sorted(peers, key=lambda peer: (self._bounds[peer], -self._slots[peer], peer)):
-            self._check_new(peer)
-            if not self._place(peer):
-                late.append(peer)
-        for peer in late:
+        coming = list(peers)
+        self._check_new(coming)
+        coming.sort(key=lambda peer: (self._bounds[peer], -self._slots[peer], peer))
+        self._room += int(self._slots[coming].sum()) - len(coming)
+        late = [peer for peer in coming if not self._place(peer)]
+        # Those who feed nobody come last: they could take the slots that all the others need.
+        for peer in sorted(late, key=lambda peer: bool(self._slots[peer] == 0)):
             self._place_late(peer)
 
     def join(self, peer: int) -> None:
@@ -153,39 +173,58 @@ class DelayTree:
 
     def leave(self, peer: int) -> None:
         """Have one less; those it fed are fed by others from now on, with all they feed."""
-        self._checked(peer)
-        orphans = sorted(self._children[peer], key=lambda child: self._bounds[child])
+        if peer not in self._members:
+            raise InvalidInputError(f"peer {peer} cannot leave: it is not in the tree")
+        if self._room + 1 < self._slots[peer]:
+            raise InvalidInputError(f"peer {peer} cannot leave: the others have too few slots")
+        self._room += 1 - int(self._slots[peer])
+        branches = [(child, sorted(self._branch(child))) for child in self._children[peer]]
         self._detach(peer)
         self._members.discard(peer)
-        self._free[peer] = False
-        branches = [(orphan, self._branch(orphan)) for orphan in orphans]
+        # Large ones first, for the place that got free is a good one; but those without a free slot
+        # last, or they could take the only one there is.
+        branches.sort(key=lambda each: (not self._free[each[1]].any(), -len(each[1]), each[0]))
         for _, branch in branches:
-            self._free[list(branch)] = False
+            self._free[branch] = False
         for orphan, branch in branches:
             self._children[peer].discard(orphan)
-            self._parent[orphan] = -1
-            parent = self._best_parent(orphan)
-            self._attach(orphan, self._least_late(orphan) if parent is None else parent)
-            self._open_slots(branch)
+            self._move(orphan, branch)
+
+    def repair(self) -> int:
+        """Place anew whoever is late, with all they feed; how many more bounds hold then.
+
+        The rest of the tree stays as it is. It can be fewer: placing is no search for the best.
+        """
+        before = self._held().sum()
+        moving: set[int] = set()
+        for peer in self._sorted_members()[~self._held()].tolist():
+            if peer not in moving:
+                moving |= self._branch(peer)
+        self._members -= moving
+        for peer in moving:
+            self._detach(peer)
+            self._room += 1 - int(self._slots[peer])
+        self.join_all(moving)
+        return int(self._held().sum() - before)
 
     def satisfaction(self) -> Satisfaction:
         """Whose bounds hold."""
-        members = np.array(sorted(self._members), np.int64)
-        promised = self._mean[members] + self._z * np.sqrt(self._variance[members])
-        held = int(np.count_nonzero(promised <= self._bounds[members] + 1e-9))
-        return Satisfaction(held, len(members), self._reachable(members))
+        members = self._sorted_members()
+        return Satisfaction(int(self._held().sum()), len(members), self._reachable(members))
 
     def check_invariants(self) -> None:
         """A tree, within everybody's slots, and the promises are those of its paths."""
         for peer in self._members:
             path = self.path(peer)
             assert len(set(path)) == len(path)
-            mean = sum(self._delays.mean[a, b] for a, b in itertools.pairwise(path))
+            mean = sum(float(self._delays.mean[a, b]) for a, b in itertools.pairwise(path))
             assert abs(mean - self._mean[peer]) < 1e-6
         for peer in (SOURCE, *self._members):
             assert len(self._children[peer]) <= self._slots[peer]
             assert self._free[peer] == (len(self._children[peer]) < self._slots[peer])
             assert self._is_leaf[peer] == (peer != SOURCE and not self._children[peer])
+        slots = sum(int(self._slots[peer]) for peer in (SOURCE, *self._members))
+        assert self._room == slots - len(self._members)
 
     # Placing.
 
@@ -200,17 +239,7 @@ class DelayTree:
     def _best_parent(self, peer: int) -> int | None:
         """The farthest of those with a free slot below whom the peer's bound holds."""
         candidates, promised = self._offers(peer)
-        good = promised <= self._bounds[peer] + 1e-9
-        if not good.any():
-            return None
-        candidates, promised = candidates[good], promised[good]
-        return int(candidates[np.argmax(promised)])
-
-    def _least_late(self, peer: int) -> int:
-        candidates, promised = self._offers(peer)
-        if not candidates.shape[0]:
-            raise InvalidInputError("no peer has a free slot: the tree is full")
-        return int(candidates[np.argmin(promised)])
+        return _farthest(candidates, promised, self._bounds[peer])
 
     def _offers(self, peer: int) -> tuple[Array, Array]:
         """Everybody with a free slot, and what they could promise the peer."""
@@ -231,7 +260,6 @@ class DelayTree:
                 return True
             self._detach(peer)
             self._members.discard(peer)
-            self._free[peer] = False
             self._attach(other, parent)
         return False
 
@@ -247,7 +275,31 @@ class DelayTree:
         return found
 
     def _place_late(self, peer: int) -> None:
-        self._attach(peer, self._least_late(peer))
+        """Attach a peer where it is least late: its bound holds nowhere."""
+        candidates, promised = self._offers(peer)
+        if candidates.shape[0]:
+            self._attach(peer, int(candidates[np.argmin(promised)]))
+            return
+        # All slots are taken, and there are enough with those of the peer: it goes between.
+        leaves = np.flatnonzero(self._is_leaf)
+        other = int(leaves[np.argmax(self._bounds[leaves])])
+        parent = int(self._parent[other])
+        self._detach(other)
+        self._attach(peer, parent)
+        self._attach(other, peer)
+
+    def _move(self, top: int, branch: list[int]) -> None:
+        """Attach a branch that is not in the tree where nobody gets late by it, or least late."""
+        promised = self._mean[branch] + self._z * np.sqrt(self._variance[branch])
+        to_spare = self._bounds[branch] - promised
+        to_spare = to_spare[to_spare >= 0]
+        candidates, offered = self._offers(top)
+        parent = None
+        if to_spare.shape[0]:
+            before = float(self._mean[top] + self._z * np.sqrt(self._variance[top]))
+            parent = _farthest(candidates, offered, before + float(to_spare.min()))
+        self._attach(top, int(candidates[np.argmin(offered)]) if parent is None else parent)
+        self._open_slots(branch)
 
     # The tree itself.
 
@@ -269,6 +321,8 @@ class DelayTree:
             self._free[parent] = len(self._children[parent]) < self._slots[parent]
             self._is_leaf[parent] = parent != SOURCE and not self._children[parent]
         self._is_leaf[peer] = False
+        # Who is not in the tree feeds nobody, and least of all itself when its place is looked for.
+        self._free[peer] = False
 
     def _measure(self, top: int) -> None:
         """Work out the delays of a branch anew."""
@@ -292,38 +346,77 @@ class DelayTree:
         for peer in branch:
             self._free[peer] = len(self._children[peer]) < self._slots[peer]
 
+    def _sorted_members(self) -> Array:
+        return np.array(sorted(self._members), np.int64)
+
+    def _held(self) -> Array:
+        """Of each member, in order, whether its bound holds."""
+        members = self._sorted_members()
+        promised = self._mean[members] + self._z * np.sqrt(self._variance[members])
+        held: Array = promised <= self._bounds[members] + TOLERANCE
+        return held
+
     def _reachable(self, members: Array) -> int:
         """How many bounds hold on the shortest ways, slots without limit."""
         everybody = np.concatenate(([SOURCE], members))
-        mean = self._delays.mean[np.ix_(everybody, everybody)]
-        variance = self._delays.variance[np.ix_(everybody, everybody)]
         # The least promise of any path is at least the least mean plus what the last link's, the
         # smallest, variance adds: so a bound that fails here fails on every path.
-        shortest = _shortest(mean)[1:]
-        arriving = variance + np.where(np.eye(len(everybody), dtype=bool), np.inf, 0.0)
-        least = arriving.min(axis=0)[1:]
-        promise = shortest + self._z * np.sqrt(least)
-        return int(np.count_nonzero(promise <= self._bounds[members] + 1e-9))
+        shortest = _shortest(self._delays.mean, everybody)[1:]
+        promise = shortest + self._z * np.sqrt(self._least_variances(members))
+        return int(np.count_nonzero(promise <= self._bounds[members] + TOLERANCE))
+
+    def _least_variances(self, members: Array) -> Array:
+        """The smallest variance of any link that ends at each."""
+        # Row by row, for a matrix of the members alone would be as large as that of all peers.
+        can_feed = np.full(len(self._delays), np.inf)
+        can_feed[[SOURCE, *members]] = 0
+        least = np.empty(members.shape[0])
+        for place, peer in enumerate(members.tolist()):
+            can_feed[peer] = np.inf
+            least[place] = (self._variances_to[peer] + can_feed).min()
+            can_feed[peer] = 0
+        return least
 
     def _checked(self, peer: int) -> int:
         if peer != SOURCE and peer not in self._members:
             raise InvalidInputError(f"peer {peer} is not in the tree")
         return peer
 
-    def _check_new(self, peer: int) -> None:
-        if not 0 < peer < len(self._delays) or peer in self._members:
-            raise InvalidInputError(f"peer {peer} cannot join: it is the source, unknown or there")
+    def _check_new(self, peers: list[int]) -> None:
+        """All of them can join, or none does."""
+        seen = {SOURCE}
+        for peer in peers:
+            if not 0 <= peer < len(self._delays) or peer in self._members or peer in seen:
+                raise InvalidInputError(
+                    f"peer {peer} cannot join: it is the source, unknown or there"
+                )
+            seen.add(peer)
+        room = self._room + sum(int(self._slots[peer]) - 1 for peer in peers)
+        if peers and (room < 0 or not self._slots[SOURCE]):
+            raise InvalidInputError("no peer has a free slot for all of them: the tree is full")
 
 
-def _shortest(lengths: Array) -> Array:
-    """From the first node to each (Dijkstra). All pairs are linked, so a graph library, made for
-    sparse graphs, takes minutes for what is one row of additions per node.
+def _farthest(candidates: Array, promised: Array, at_most: float) -> int | None:
+    """The one that promises latest among those that are in time."""
+    good = np.flatnonzero(promised <= at_most + TOLERANCE)
+    if not good.shape[0]:
+        return None
+    return int(candidates[good[np.argmax(promised[good])]])
+
+
+def _shortest(lengths: Array, nodes: Array) -> Array:
+    """From the first of the nodes to each of them, by way of them (Dijkstra).
+
+    All pairs are linked, so a graph library, made for sparse graphs, takes minutes for what is one
+    row of additions per node.
     """
-    found: Array = lengths[0].copy()
-    open_ = np.ones(found.shape[0], bool)
-    open_[0] = False
+    found: Array = np.asarray(lengths[nodes[0]][nodes], np.float64)
+    open_ = found.copy()  # infinite for those that are done
+    open_[0] = np.inf
     for _ in range(found.shape[0] - 1):
-        nearest = int(np.argmin(np.where(open_, found, np.inf)))
-        open_[nearest] = False
-        np.minimum(found, found[nearest] + lengths[nearest], out=found)
+        nearest = int(np.argmin(open_))
+        shorter = found[nearest] + lengths[nodes[nearest]][nodes]
+        is_better = shorter < found
+        found[is_better] = open_[is_better] = shorter[is_better]
+        open_[nearest] = np.inf
     return found

@@ -12,7 +12,8 @@ drawing of its program. Strategy 4 is ours and stands beside. What the thesis le
 - *How many notifications* its subscribers got is told once, 4.8 million for 30,000 of them; here
   it is the same for every curve of rates.
 
-Each curve is one system, made from the seed, as in the thesis; table `means` has many.
+Each curve is one system, made from the seed, as in the thesis; table `means` has many. With
+`cores` (scale beyond) those are spread over Spark, which needs Java; the figures are the same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 from kbn.lab.publishers import Setting, facts, grow, grown, mean_connections, served
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kbn.clustering import Groups
+    from kbn.clustering.cells import SubscriptionClusters
+
+Facts = dict[str, Any]
 
 LIMITS = ((11, 15), (13, 15), (14, 15), (15, 15))
 STRATEGIES = (
@@ -38,6 +44,7 @@ STRATEGIES = (
     ("4", "descending"),
 )
 BINS = 10  # of rates, in the histograms
+BASELINE_CLUSTERS = (10, 50, 150)  # the most each baseline may make
 
 
 def figures(parameters: Parameters) -> dict[str, list[Setting]]:
@@ -78,7 +85,7 @@ OF_CLUSTER_RATES = ("5.15", "5.20")
 
 def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     curves = [(name, each) for name, list_ in figures(parameters).items() for each in list_]
-    steps = len(curves) + parameters["seeds"] + len(parameters["many"])
+    steps = len(curves) + parameters["seeds"] + len(parameters["many"]) + 1
     growth: list[dict[str, Any]] = []
     rates: list[dict[str, Any]] = []
     histograms: list[dict[str, Any]] = []
@@ -90,7 +97,10 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
             rates += _rates(figure, setting, groups, parameters, seed)
     means = _means(parameters, seed, progress, len(curves), steps)
     work = _work(parameters, seed, progress, len(curves) + parameters["seeds"], steps)
-    return _tables(_told(growth, rates, histograms, means), means, growth, rates, histograms, work)
+    progress("subscription clustering", steps - 1, steps)
+    suits = _suits(parameters, seed)
+    told = _told(growth, rates, histograms, means)
+    return _tables(told, means, suits, growth, rates, histograms, work)
 
 
 def _growth(figure: str, setting: Setting, seed: int, rows: list[dict[str, Any]]) -> Groups:
@@ -143,25 +153,35 @@ def _histograms(figure: str, setting: Setting, groups: Groups) -> list[dict[str,
 
 
 def _means(
-    parameters: Parameters, seed: int, progress: Progress, done: int, steps: int
+    parameters: Parameters,
+    seed: int,
+    progress: Progress,
+    done: int,
+    steps: int,
+    spark: SparkSession | None = None,
 ) -> list[dict[str, Any]]:
     """Means over seeds of all strategies at the thesis' limits, and what strategy 4 gains."""
     from statistics import fmean, pstdev
 
-    found: dict[tuple[Setting, tuple[int, int]], list[dict[str, Any]]] = {}
-    for number in range(parameters["seeds"]):
-        progress(f"means over seeds, seed {seed + number}", done + number, steps)
-        for limits in LIMITS:
-            setting = Setting("3", parameters["limited"], connections=limits)
-            for strategy, order in STRATEGIES:
-                each = setting.by(strategy, order)
-                groups = grown(each, seed + number)
-                groups.check_invariants()
-                found.setdefault((each, limits), []).append(facts(groups))
+    settings = [
+        Setting("3", parameters["limited"], connections=limits).by(strategy, order)
+        for limits in LIMITS
+        for strategy, order in STRATEGIES
+    ]
+    seeds = range(seed, seed + parameters["seeds"])
+
+    def tell(what: str, number: int, of: int) -> None:
+        progress(f"means over seeds, {what}", done + number * len(seeds) // of, steps)
+
+    if "cores" in parameters:
+        found = _spread(settings, seeds, parameters["cores"], spark, tell)
+    else:
+        found = _one_by_one(settings, seeds, tell)
     rows = []
-    for (setting, limits), runs in found.items():
+    for setting, runs in zip(settings, found, strict=True):
+        least, most = setting.connections or (0, 0)
         row: dict[str, Any] = {
-            "connections": f"{limits[0]}-{limits[1]}",
+            "connections": f"{least}-{most}",
             "strategy": f"{setting.strategy} {setting.order}",
         }
         row |= {name: fmean(run[name] for run in runs) for name in runs[0] if name != "connections"}
@@ -174,6 +194,29 @@ def _means(
     return rows
 
 
+def _one_by_one(settings: list[Setting], seeds: range, tell: Progress) -> list[list[Facts]]:
+    """The facts of each setting with each seed."""
+    found: list[list[Facts]] = [[] for _ in settings]
+    for number, seed in enumerate(seeds):
+        tell(f"seed {seed}", number, len(seeds))
+        for runs, setting in zip(found, settings, strict=True):
+            groups = grown(setting, seed)
+            groups.check_invariants()
+            runs.append(facts(groups))
+    return found
+
+
+def _spread(
+    settings: list[Setting], seeds: range, cores: int, spark: SparkSession | None, tell: Progress
+) -> list[list[Facts]]:
+    """The same, from tasks of Spark."""
+    from kbn.lab.spark.sweep import NAMING, sweep
+
+    table = sweep(settings, seeds, cores=cores, spark=spark, progress=tell)
+    rows = table.drop_columns(list(NAMING)).to_pylist()
+    return [rows[at : at + len(seeds)] for at in range(0, len(rows), len(seeds))]
+
+
 def _gain(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
     """By which share strategy 4 has a lower rate than the best of 3 and 3.1."""
     same = [each for each in rows if each["connections"] == row["connections"]]
@@ -181,6 +224,42 @@ def _gain(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
     if not row["strategy"].startswith("4") or best == 0:
         return None
     return 1 - float(row["rate"]) / float(best)
+
+
+def _suits(parameters: Parameters, seed: int) -> list[dict[str, Any]]:
+    """Strategies and baselines for the same publishers, with a subscriber for each combination."""
+    from kbn.clustering.subscription_clusters import BASELINES
+
+    setting = Setting("4", parameters["limited"], connections=LIMITS[0])
+    rows = [
+        _suit(f"strategy {strategy} {order}", None, grown(setting.by(strategy, order), seed), 1, 0)
+        for strategy, order in STRATEGIES
+    ]
+    sets = [attributes for attributes, _ in setting.drawn(seed)]
+    for most in BASELINE_CLUSTERS:
+        for name, form in BASELINES.items():
+            made = form(sets, most)
+            made.check_invariants()
+            joined = [len(numbers) for numbers in made.memberships.values()]
+            alone = made.unicast_deliveries() / made.deliveries().received
+            rows.append(_suit(name, most, made, sum(joined) / len(joined), alone))
+    return rows
+
+
+def _suit(
+    name: str, most: int | None, made: Groups | SubscriptionClusters, joined: float, alone: float
+) -> dict[str, Any]:
+    used = [len(numbers) for numbers in made.connections.values()]
+    return {
+        "by": name,
+        "at most": most,
+        "clusters": len(made.clusters),
+        "rate": made.false_positive_rate(),
+        "mean connections": sum(used) / len(used),
+        "most connections": max(used),
+        "clusters of a subscriber": float(joined),
+        "by unicast": float(alone),
+    }
 
 
 def _work(
@@ -285,6 +364,7 @@ def _told(
 def _tables(
     told: list[dict[str, Any]],
     means: list[dict[str, Any]],
+    suits: list[dict[str, Any]],
     growth: list[dict[str, Any]],
     rates: list[dict[str, Any]],
     histograms: list[dict[str, Any]],
@@ -299,6 +379,7 @@ def _tables(
     return [
         Table("told", made(told), "What the thesis tells in numbers", _TOLD_NOTES, theirs),
         Table("means", made(means), "Means over seeds at the limits of the thesis", _MEANS_NOTES),
+        Table("suits", made(suits), "Which suits: strategies and baselines", _SUITS_NOTES),
         Table("growth", made(growth), "Clusters and connections as publishers arrive"),
         Table("rates", made(rates), "False positives as subscribers arrive"),
         Table("histograms", made(histograms), "Clusters by size and by rate"),
@@ -316,6 +397,15 @@ _TOLD_NOTES = (
 _MEANS_NOTES = (
     "Every run's clusters were checked: no combination in two, nobody over their limit.",
     "The rate is exact: one subscriber for each combination, one notification of each publisher.",
+)
+_SUITS_NOTES = (
+    "One system, one subscriber for each combination; publishers may have 11 to 15 connections, "
+    "which strategies 1 and 2 and the baselines do not keep.",
+    "k-means, pairwise and spanning tree give a publisher one connection and a subscriber many; "
+    "strategies and channels the other way round.",
+    "No-Loss reaches by unicast whom its clusters do not serve. Channels are no more than the "
+    "combinations nothing else covers: here the single attributes.",
+    "The baselines must know all subscribers beforehand; the strategies follow arrivals.",
 )
 
 
@@ -407,6 +497,7 @@ EXPERIMENT = Experiment(
             "subscribers": 300_000,
             "deliveries": 100_000_000,
             "seeds": 20,
+            "cores": 2,
             "many": [(1_000, 10), (100_000, 10), (20_000, 16)],
         },
     },

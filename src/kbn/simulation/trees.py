@@ -1,0 +1,78 @@
+"""A dissemination tree as an overlay: brokers pass notifications on along its edges.
+
+Each peer of the tree is a broker with one subscriber, the source is a broker with the publisher,
+and a link takes as long as was measured on average. So what the tree promises on average can be
+compared with what brokers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kbn.broker.topology import Topology
+from kbn.clustering.delay_tree import SOURCE, DelayTree
+from kbn.simulation.faults import Faults
+from kbn.simulation.network import Network, SimulatedClient
+
+CLIENT_LINK_S = 0.001
+
+
+def deliver(
+    tree: DelayTree,
+    notifications: Sequence[Mapping[str, object]],
+    wants: str,
+    *,
+    unit_s: float = 0.001,
+    seed: int = 0,
+) -> dict[int, list[float]]:
+    """After how many seconds each peer's subscriber got each notification it wants.
+
+    All subscribe to what `wants` says. The tree's delays are in units of `unit_s`; each delivery
+    takes CLIENT_LINK_S from the publisher to its broker and as much from a broker to a subscriber.
+
+    >>> import numpy as np
+    >>> from kbn.clustering.delay_tree import Delays
+    >>> chain = Delays(np.abs(np.subtract.outer([0.0, 10, 30], [0.0, 10, 30])), np.zeros((3, 3)))
+    >>> tree = DelayTree(chain, bounds=[0, 10, 30], slots=[1, 1, 0])
+    >>> tree.join_all([1, 2])
+    >>> found = deliver(tree, [{"price": 5}, {"price": 50}], "price < 10")
+    >>> {peer: [round(each, 6) for each in delays] for peer, delays in found.items()}
+    {1: [0.012], 2: [0.032]}
+    """
+    network = as_network(tree, unit_s=unit_s, seed=seed)
+    subscribers = _subscribed(tree, network, wants)
+    publisher = network.client("publisher", at=_broker(SOURCE))
+    network.run()
+    for notification in notifications:
+        publisher.publish(notification)
+        network.run()
+    return {
+        peer: [received.delay_s for received in client.received]
+        for peer, client in subscribers.items()
+    }
+
+
+def as_network(tree: DelayTree, *, unit_s: float = 0.001, seed: int = 0) -> Network:
+    """Brokers `peer 0` (the source), `peer 1` … with the tree's edges as their only links."""
+    edges = tree.edges()
+    links = [(_broker(parent), _broker(child)) for parent, child in edges]
+    network = Network(
+        Topology.peers(links, brokers=[_broker(SOURCE)]), seed=seed, faults=Faults(CLIENT_LINK_S)
+    )
+    for (parent, child), link in zip(edges, links, strict=True):
+        latency_s = float(tree.delays.mean[parent, child]) * unit_s
+        network.set_faults(Faults(latency_s), *link)
+    network.run()
+    return network
+
+
+def _subscribed(tree: DelayTree, network: Network, wants: str) -> dict[int, SimulatedClient]:
+    found = {}
+    for _, peer in tree.edges():
+        found[peer] = network.client(f"subscriber {peer}", at=_broker(peer))
+        found[peer].subscribe(wants)
+    return found
+
+
+def _broker(peer: int) -> str:
+    return f"peer {peer}"
