@@ -146,3 +146,33 @@ def test_a_durable_client_that_was_away_gets_what_it_missed() -> None:
     ann = network.client("ann", at="a", durable=True)
     network.run_for(5)
     assert received(ann) == [{"k": 1}, {"k": 2}]
+
+
+def test_what_is_wished_in_the_middle_of_a_move_is_settled_when_the_old_broker_has_let_go() -> None:
+    network = Network({"r": None, "a": "r", "b": "r"}, ticks=True)
+    ann = network.client("ann", at="a", durable=True)
+    bob = network.client("bob", at="r")
+    ann.subscribe("k >= 10")
+    network.run_for(1)
+    ann.move("b")
+    network.run_until(lambda: ann.broker == "b", at_most_s=5)
+    network.cut("a", "r")  # the old broker cannot let go
+    ann.subscribe("k < 10")
+    request = ann.settle()
+    network.run_for(3)
+    assert not ann.has("settle", request)
+    # One that only the new wish wants, and a newer one of the same publisher that both brokers
+    # deliver: calling the wish settled now would promise the first, which comes second.
+    bob.publish({"k": 1}, durable=True)
+    bob.publish({"k": 11}, durable=True)
+    network.run_for(1)
+    network.heal()
+    assert network.run_until(lambda: ann.has("settle", request), at_most_s=30)
+    assert not ann.core.is_moving
+    bob.publish({"k": 2}, durable=True)
+    bob.publish({"k": 12}, durable=True)
+    network.run_for(5)
+    numbers = [each.id.number for each in ann.received]
+    assert numbers == sorted(set(numbers))
+    assert received(ann)[-2:] == [{"k": 2}, {"k": 12}]
+    assert {"k": 11} in received(ann)

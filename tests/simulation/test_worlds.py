@@ -19,6 +19,11 @@ def test_nothing_is_lost_doubled_or_disordered_whatever_goes_wrong(first: int) -
         World.swarm(seed).run()
 
 
+@pytest.mark.parametrize("seed", [11509, 12743, 14112, 22536, 23119])
+def test_nor_in_worlds_that_were_broken_once(seed: int) -> None:
+    World.swarm(seed).run()
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_nor_from_a_seed_nobody_has_tried(number: int, seed: int) -> None:
     World.swarm(seed * 5 + number).run()

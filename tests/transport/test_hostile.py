@@ -68,7 +68,7 @@ def test_garbage_is_answered_with_a_reason_and_the_end(data: bytes) -> None:
     [
         b"\xff\xff\xff\xff",
         b"\x00\x00\x00\x03abc",
-        encode(Welcome("b", 1, "", 0, 0, False, False)),
+        encode(Welcome("b", 1, "", 0, 0, False, False, True)),
         encode(Hello("somebody-else", 2)),
         encode(Greet("x", 1, 0, "peer", "")),
     ],

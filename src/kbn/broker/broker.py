@@ -318,11 +318,11 @@ class Broker(Service):
         self._store.unmark("rehoming")
         self._part_with(move.old, "moved")
         new = self._neighbours[move.new]
+        new.past = move.newest
         for message in move.held:
-            known = move.is_past(message.envelope)
             if isinstance(message, Carry):
-                self._carried(message.row, message.envelope, new, known=known)
-            elif not known:
+                self._carried(message.row, message.envelope, new)
+            else:
                 self._arrived(message.envelope, new)
         self._tell_complete()
         self._carry(new)

@@ -10,7 +10,14 @@ it has published. It then greets the new one, subscribes there and waits until t
 then on everything published reaches the new broker. What was published before is on its way to the
 old one, so the client asks that one to let it go (`Leave`), which drains the network first, and
 holds back what the new broker delivers until the old one says `Left`. What both delivered has the
-same id. Nothing is lost, nothing comes twice, and the order is kept.
+same id.
+
+Links keep order, so whatever is older than something the old broker delivered of the same
+publisher, and was not delivered by it, was not due: it is *past*, and dropped when the new broker
+brings it. That needs both brokers to know the same wishes. So what is wished while the way to the
+new broker is being settled is settled too before the old one is left, and what is wished after that
+is called settled when the old one has let go. Nothing is lost, nothing comes twice, and the order
+is kept; between general peers, where the order is not certain, nothing is called past.
 """
 
 from __future__ import annotations
@@ -126,6 +133,8 @@ class Connection:
     granted_to_it: int = 0
     held: list[Deliver] | None = None
     may_publish: int = 0
+    in_order: bool = True
+    has_new_wishes: bool = False  # since it was last asked to settle
     told_run: int = 0  # the run of the broker that was told everything we want
     acknowledged: int = 0
     to_acknowledge: int = 0
@@ -188,6 +197,7 @@ class ClientCore:
         self._untaken: deque[Publish] = deque()
         self._seen: OrderedDict[NotificationId, None] = OrderedDict()
         self._newest: dict[tuple[str, int, bool], int] = {}
+        self._past: dict[tuple[str, int, bool], int] = {}
         self._out: list[Effect] = []
 
     @property
@@ -385,6 +395,7 @@ class ClientCore:
         connection.state = "attached"
         connection.consumed, connection.granted_to_it = 0, self._window
         connection.may_publish = welcome.credit
+        connection.in_order = welcome.in_order
         if connection is self._home:
             self._granted, self._used = welcome.credit, 0
         if not welcome.resumed or connection.told_run != welcome.run:
@@ -392,8 +403,7 @@ class ClientCore:
             connection.last_fired = 0
         connection.told_run = welcome.run
         if connection is self._next and not any(what == "join" for what, _ in connection.waiting):
-            request = self._next_request()
-            connection.waiting["join", request] = Settle(request)
+            self._settle_way(connection)
         self._say_waiting(connection)
         if connection is self._home:
             self._took(welcome.taken)
@@ -423,11 +433,16 @@ class ClientCore:
     ) -> None:
         for connection in connections:
             connection.waiting[what, reference] = message
+            connection.has_new_wishes |= what in WISHES
             if connection.state == "attached" and self._may_say(what, connection):
                 self._send(connection, message)
 
     def _may_say(self, what: str, connection: Connection) -> bool:
-        """Whether a request must not wait: to settle is asked when all else was answered."""
+        """Whether a request must not wait: to settle is asked when all else was answered, and not
+        while the broker left behind may still deliver by other wishes.
+        """
+        if what == "settle" and connection.held is not None:
+            return False
         return what not in SETTLING or not any(kind in WISHES for kind, _ in connection.waiting)
 
     def _say_waiting(self, connection: Connection, at_most: int | None = None) -> None:
@@ -437,10 +452,9 @@ class ClientCore:
 
     def _say_settling(self, connection: Connection) -> None:
         """The last wish was answered: now it can be asked whether they are in force."""
-        if not any(kind in WISHES for kind, _ in connection.waiting):
-            for (what, _), message in list(connection.waiting.items()):
-                if what in SETTLING:
-                    self._send(connection, message)
+        for (what, _), message in list(connection.waiting.items()):
+            if what in SETTLING and self._may_say(what, connection):
+                self._send(connection, message)
 
     def _answered(self, what: str, reference: int, connection: Connection) -> bool:
         was_waiting = connection.waiting.pop((what, reference), None) is not None
@@ -454,7 +468,11 @@ class ClientCore:
 
     def _settled(self, request: int, connection: Connection) -> None:
         if self._answered("join", request, connection):
-            self._joined(connection)
+            if connection.has_new_wishes:
+                self._settle_way(connection)
+                self._say_settling(connection)
+            else:
+                self._joined(connection)
         elif self._answered("settle", request, connection):
             self._out.append(Confirmed("settle", request))
 
@@ -522,20 +540,16 @@ class ClientCore:
         else:
             self._hand_over(delivery, connection)
 
-    def _hand_over(
-        self, delivery: Deliver, connection: Connection, *, was_held: bool = False
-    ) -> None:
-        """Give a notification to the application, unless it has had it.
-
-        One that was held back, older than what the old broker delivered of the same publisher and
-        not delivered by it, was published before anybody here wanted it: it would be out of order.
-        So would one that may be lost, and was overtaken.
+    def _hand_over(self, delivery: Deliver, connection: Connection) -> None:
+        """Give a notification to the application, unless it has had it or it would be out of order:
+        because it is past, or may be lost and was overtaken.
         """
         id = delivery.envelope.id
         delivered = Delivered(delivery, connection.broker)
         row = (id.publisher, id.run, delivery.envelope.durable)
-        in_order = was_held or not delivery.durable
-        if id in self._seen or (in_order and id.number < self._newest.get(row, 0)):
+        passed = self._past if delivery.durable else self._newest
+        is_late = connection.in_order and id.number <= passed.get(row, 0)
+        if is_late or id in self._seen:
             connection.consumed += 1
             if delivery.durable:
                 connection.to_acknowledge = max(connection.to_acknowledge, delivery.number)
@@ -586,6 +600,12 @@ class ClientCore:
         self._connections[broker] = self._next
         self._out.append(Connect(broker, url))
 
+    def _settle_way(self, connection: Connection) -> None:
+        """Have it settled that everything reaches the new broker too."""
+        request = self._next_request()
+        connection.waiting["join", request] = Settle(request)
+        connection.has_new_wishes = False
+
     def _joined(self, connection: Connection) -> None:
         """Everything now reaches the new broker too: publish there, and leave the old one."""
         old, self._home, self._next = self._home, connection, None
@@ -617,9 +637,11 @@ class ClientCore:
         self._connections.pop(connection.broker, None)
         self._out.append(Disconnect(connection.broker))
         held, self._home.held = self._home.held or [], None
+        self._past = dict(self._newest)
         for delivery in held:
-            self._hand_over(delivery, self._home, was_held=True)
+            self._hand_over(delivery, self._home)
         self._out.append(Moved(self._home.broker))
+        self._say_settling(self._home)
         self._go_on()
 
     def _stay(self, connection: Connection) -> None:

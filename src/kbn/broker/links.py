@@ -301,16 +301,13 @@ class Links(Router):
             case _:
                 assert_never(body)
 
-    def _carried(
-        self, row: int, envelope: Envelope, neighbour: Neighbour, *, known: bool = False
-    ) -> None:
+    def _carried(self, row: int, envelope: Envelope, neighbour: Neighbour) -> None:
         if row <= neighbour.taken:
             neighbour.took = 0  # say again that it was taken
             return
         neighbour.taken = row
         self._store.mark(f"taken/{neighbour.name}", str(row).encode())
-        if not known:
-            self._arrived(envelope, neighbour)
+        self._arrived(envelope, neighbour)
 
     def _holds_back(self, message: Carry | Fire, neighbour: Neighbour) -> bool:
         """Whether it must wait until a move of ours is over."""
@@ -333,6 +330,8 @@ class Links(Router):
 
     def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
         self.counts["received"] += 1
+        if neighbour.past and neighbour.is_past(envelope):
+            return
         try:
             notification = self._read_content(envelope.content)
         except KbnError:

@@ -169,7 +169,8 @@ class Alive(Message, frozen=True, tag="alive"):
 
 class Welcome(Message, frozen=True, tag="welcome"):
     """The answer to `Hello`: durable notifications up to `taken` are stored; `ontology` is its
-    digest; `keeps` says whether the broker has a store; `resumed` that it knew this run before.
+    digest; `keeps` says whether the broker has a store; `resumed` that it knew this run before;
+    `in_order` that notifications of one publisher reach it in their order, always.
     """
 
     broker: str
@@ -179,6 +180,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     credit: int
     keeps: bool
     resumed: bool
+    in_order: bool
     version: int = VERSION
 
 

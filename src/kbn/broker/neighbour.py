@@ -21,6 +21,8 @@ from kbn.broker.table import Key
 from kbn.filters import Subscription
 
 Role = Literal["peer", "master", "child"]
+# Of each publisher's run, durable ones or others: the number of the newest.
+Newest = dict[tuple[str, int, bool], int]
 FIRED_AHEAD_MAX = 8_192
 FIRE_QUEUE_MAX = 65_536
 CARRIED_AHEAD_MAX = 512
@@ -60,6 +62,7 @@ class Neighbour:
     fired_heard: int = 0
     fire_queue: deque[Envelope] = field(default_factory=deque)
     fire_dropped: int = 0
+    past: Newest = field(default_factory=dict)  # see `rehoming.py`
     fire_enqueued: int = 0
     last_fired: int = 0
     # Waves and echoes that must not overtake the notifications queued before them: behind which
@@ -83,6 +86,11 @@ class Neighbour:
         self.fire_enqueued = len(self.fire_queue)
         self.behind.clear()
         self.owed.rewind()
+
+    def is_past(self, envelope: Envelope) -> bool:
+        """Whether what it brings was handled before we moved to it."""
+        row = (envelope.publisher, envelope.run, envelope.durable)
+        return envelope.number <= self.past.get(row, 0)
 
     def all_advertised(self) -> Iterator[tuple[Key, Subscription]]:
         """What its side may publish, as far as it has said."""

@@ -7,8 +7,10 @@ two and tells neither what the other wants. In steps:
    wave by way of `new` comes back when the whole network knows what X wants from there.
 2. *Draining.* X puts what it publishes aside for `new`. A wave by way of `old` comes back when all
    that was sent to X, or by X, on that side has arrived.
-3. X leaves `old`, hands on what it held back, but for what it has had from `old` or published
-   itself, and sends what it put aside.
+3. X leaves `old`, hands on what it held back, and sends what it put aside. Whatever `new` brings
+   that is not newer than what X has had from `old`, or published itself, is *past*: X had it, or
+   nobody behind X wanted it at its time. (A subscription behind X is settled when both sides have
+   it, and links keep order.)
 
 So each notification is handled once, and those of one publisher in their order. A `new` that hangs
 below X itself would cut the whole part off: X's own wave does not come round by way of `old` then,
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kbn.broker.messages import Carry, Envelope, Fire
+from kbn.broker.neighbour import Newest
 
 # Waves of a move are numbered apart from others.
 FIRST_WAVE = 1 << 40
@@ -37,7 +40,7 @@ class Rehoming:
     done: Callable[[str | None], None]
     phase: Literal["joining", "draining"] = "joining"
     came_round: bool = False
-    newest: dict[tuple[str, int, bool], int] = field(default_factory=dict)
+    newest: Newest = field(default_factory=dict)
     held: deque[Carry | Fire] = field(default_factory=deque)
 
     @property
@@ -48,15 +51,6 @@ class Rehoming:
         """A notification was handled while the move is on."""
         row = (envelope.publisher, envelope.run, envelope.durable)
         self.newest[row] = max(self.newest.get(row, 0), envelope.number)
-
-    def is_past(self, envelope: Envelope) -> bool:
-        """Whether one that was held back was handled already, or was not wanted at its time.
-
-        Links keep order: what is older than something the old side sent of the same publisher, and
-        did not come from there, was published before anybody here wanted it.
-        """
-        row = (envelope.publisher, envelope.run, envelope.durable)
-        return envelope.number <= self.newest.get(row, 0)
 
     def lets_pass(self, source: str | None, to: str) -> bool:
         """Whether a notification may go from one neighbour (None: from here) to another."""

@@ -143,7 +143,7 @@ class Service(Links):
             sender,
             Welcome(
                 self.name, self.run, self._ontology_digest, attached.taken, attached.granted,
-                self._keeps, resumed,
+                self._keeps, resumed, self.routing != "general",
             ),
         )  # fmt: skip
         if attached.redirect is not None:
