@@ -33,8 +33,9 @@ ROWS = [
 ]
 HEIGHT = {room: -depth for depth, row in enumerate(ROWS) for room in row.split()}
 
-# The shipped ontologies are for examples and experiments: the rooms between work without them.
-MAY_USE_DATA = {"cli", "lab"}
+# The shipped ontologies are for examples and experiments: the rooms between work without them, but
+# for management, whose messages are in the terms of one.
+MAY_USE_DATA = {"cli", "lab", "management"}
 
 # What belongs to the shells: below them nobody opens a socket, rolls dice or starts Spark.
 FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}

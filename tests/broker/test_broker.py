@@ -302,7 +302,7 @@ def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
     talk.say(ANN, Hello("ann", 1))
     [refused] = talk.say(ANN, Ask(1, "weather"))
     assert isinstance(refused, Refused)
-    assert "move, status" in refused.reason
+    assert "move, report-hops, status" in refused.reason
 
 
 def test_alone_everything_is_settled_at_once() -> None:

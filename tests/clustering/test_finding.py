@@ -9,7 +9,8 @@ import pytest
 from tests.clustering import medoid_oracle as oracle
 
 from kbn.clustering.finding import COLUMNS, MedoidFinder
-from kbn.clustering.graph import Graph
+from kbn.clustering.graph import NO_WAY, Graph
+from kbn.clustering.kernels.searching import WIDTH
 from kbn.errors import LimitError
 
 Edge = tuple[int, int, int]
@@ -118,6 +119,26 @@ def test_distances_that_pass_sixteen_bits_are_found() -> None:
     chain += [(other, one, 100) for one, other, _ in chain]
     chain.append((0, 1, 1))  # so that 100 is not the unit
     assert_agree(count, chain, finder(count, chain), [[0, count - 1], [3, 3, 700], [5, 890, 899]])
+
+
+@pytest.mark.parametrize("room_bytes", [0, 400, 2**20])
+def test_distances_between_nodes_are_those_of_the_oracle(room_bytes: int, seed: int) -> None:
+    rng = random.Random(f"{seed} {room_bytes}")
+    for count in (1, 2, 30, 90):
+        edges = a_graph(rng, count)
+        between = oracle.all_distances(as_names(count, edges))
+        starts = np.array([rng.randrange(count) for _ in range(20)])
+        ends = np.array([rng.randrange(count) for _ in range(WIDTH + 9)])
+        found = finder(count, edges, room_bytes).between(starts, ends)
+        assert found.tolist() == [
+            [between[name(one)].get(name(other), NO_WAY) for other in ends] for one in starts
+        ]
+
+
+def test_distances_between_nodes_may_pass_sixteen_bits() -> None:
+    chain = [(one, one + 1, 100) for one in range(899)] + [(0, 1, 1)]
+    found = finder(900, chain).between(np.array([0, 899]), np.array([899, 0, 2]))
+    assert found.tolist() == [[89801, 0, 101], [0, NO_WAY, NO_WAY]]
 
 
 def test_how_often_a_term_is_named_counts_as_naming_it_so_often(seed: int) -> None:

@@ -88,6 +88,42 @@ def test_counted_clients_are_part_of_the_json() -> None:
     assert again.to_json() == data
 
 
+def test_a_cluster_gets_helpers_and_gives_them_back() -> None:
+    made = plan(animals(), ["top", "middle", "bottom"])
+    helped = made.helped(A + "Cats", "top").helped(A + "Cats", "middle")
+    assert helped.brokers_of(A + "Cats") == ("bottom", "top", "middle")
+    assert helped.seats_for(A + "Dixie") == ("bottom", "top", "middle")
+    assert helped.broker_for(A + "Dixie") == helped.broker_of(A + "Cats") == "bottom"
+    assert helped.relieved(A + "Cats", "top").brokers_of(A + "Cats") == ("bottom", "middle")
+    assert helped.relieved(A + "Cats", "top").relieved(A + "Cats", "middle") == made
+    assert made.seats_for(Medoid(None)) == ()
+
+
+def test_helpers_are_part_of_the_json_and_older_json_has_none() -> None:
+    helped = plan(animals(), ["top", "bottom"]).helped(A + "Cats", "top")
+    data = helped.to_json()
+    assert [row.get("helpers") for row in data["clusters"]] == [None, None, ["top"], None, None]
+    assert Plan.from_json(json.dumps(data)) == helped
+    del data["clusters"][2]["helpers"]
+    assert Plan.from_json(data) == helped.relieved(A + "Cats", "top")
+
+
+@pytest.mark.parametrize(
+    ("key", "broker", "message"),
+    [
+        ("Cats", "nowhere", "'nowhere' cannot help .*no broker of the plan"),
+        ("Cats", "bottom", "'bottom' cannot help .*has that cluster already"),
+        ("Dixie", "top", "no cluster with the key"),
+    ],
+)
+def test_who_cannot_help_is_told_why(key: str, broker: str, message: str) -> None:
+    made = plan(animals(), ["top", "bottom"])
+    with pytest.raises(InvalidInputError, match=message):
+        made.helped(A + key, broker)
+    with pytest.raises(InvalidInputError, match=r"does not help|no cluster with the key"):
+        made.relieved(A + key, broker)
+
+
 def changed(**parts: object) -> dict[str, Any]:
     return {**plan(animals(), ["top"]).to_json(), **parts}
 
@@ -114,6 +150,9 @@ def with_cluster(**parts: object) -> dict[str, Any]:
         (with_cluster(members=[3]), "'members' is a list of IRIs"),
         (with_cluster(clients="many"), "'clients' is a number"),
         (with_cluster(broker="nowhere"), "'nowhere', no broker of the plan"),
+        (with_cluster(helpers="top"), "'helpers' is a list of names"),
+        (with_cluster(helpers=["nowhere"]), "'nowhere', no broker of the plan"),
+        (with_cluster(helpers=["top"]), "has a broker twice"),
         (with_cluster(key=A + "Food"), "the same key"),
         (with_cluster(members=[A + "Dixie"]), "in two clusters"),
     ],
@@ -154,6 +193,19 @@ def test_a_planner_can_be_plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(brokers(plan(animals(), ["a", "b"], "last"))) == {"b"}
     made = plan(animals(), ["a", "b"], last_first, only="a")
     assert (set(brokers(made)), made.planner) == ({"a"}, "last_first")
+
+
+def test_a_planner_may_choose_several_brokers_for_a_cluster() -> None:
+    def everywhere(parts: Clusters, names: Sequence[str], /) -> dict[str, tuple[str, ...]]:
+        return dict.fromkeys(parts.keys(), tuple(names))
+
+    made = plan(animals(), ["a", "b"], everywhere)
+    assert made.seats_for(A + "Dixie") == ("a", "b")
+    assert set(brokers(made)) == {"a"}
+    with pytest.raises(InvalidInputError, match="chose a broker twice"):
+        plan(animals(), ["a"], lambda parts, names: dict.fromkeys(parts, ("a", "a")))
+    with pytest.raises(InvalidInputError, match="for each cluster"):
+        plan(animals(), ["a"], lambda parts, names: dict.fromkeys(parts, ()))
 
 
 def test_a_planner_that_chooses_no_broker_is_refused() -> None:

@@ -7,6 +7,8 @@ from random import Random
 import pytest
 
 from kbn import InvalidInputError, Network
+from kbn.broker.access import OpenDoor, Permission
+from kbn.broker.neighbour import CARRIED_AHEAD_MAX
 from kbn.broker.topology import Topology
 from kbn.simulation.network import SimulatedClient
 
@@ -176,3 +178,240 @@ def test_what_is_wished_in_the_middle_of_a_move_is_settled_when_the_old_broker_h
     assert numbers == sorted(set(numbers))
     assert received(ann)[-2:] == [{"k": 2}, {"k": 12}]
     assert {"k": 11} in received(ann)
+
+
+def test_what_a_broker_had_before_it_moved_is_not_brought_to_it_again() -> None:
+    network = Network(Topology.peers([("x", "a"), ("a", "r"), ("r", "b")]), ticks=True)
+    ann = network.client("ann", at="x", durable=True)
+    bob = network.client("bob", at="x")
+    far = network.client("far", at="b", durable=True)
+    ann.subscribe("k >= 10")
+    far.subscribe("k >= 0")
+    network.run_for(1)
+    network.cut("a", "r")  # so they reach the new neighbour when x is there
+    bob.publish({"k": 1}, durable=True)
+    bob.publish({"k": 11}, durable=True)
+    network.run_for(1)
+    ann.subscribe("k < 10")
+    network.move_broker("x", "r")
+    network.run_for(1)
+    network.heal()
+    network.run_for(10)
+    assert network.broker_moves == [("x", "r", None)]
+    assert received(ann) == [{"k": 11}], "the other one was published before she wanted it"
+    assert received(far) == [{"k": 1}, {"k": 11}]
+
+
+def test_what_is_past_stays_past_when_the_broker_that_moved_crashes() -> None:
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True)
+    ann, all_of_it = (network.client(name, at="x", durable=True) for name in ("ann", "all"))
+    bob = network.client("bob", at="a")
+    ann.subscribe("k >= 10")
+    all_of_it.subscribe("k >= 0")
+    network.run_for(1)
+    network.move_broker("x", "b")
+    for n in range(200):  # some are on both ways when x leaves the old broker
+        network.at(network.now + n / 5000, lambda n=n: bob.publish({"k": n % 2 * 10}, durable=True))
+    assert network.run_until(lambda: bool(network.broker_moves), at_most_s=5)
+    network.crash("x")
+    network.cut("x", "b")
+    network.restart("x")
+    ann.subscribe("k < 10")
+    network.run_for(1)
+    network.heal()
+    network.run_for(10)
+    numbers = [each.id.number for each in ann.received]
+    assert numbers == sorted(numbers)
+    assert len(all_of_it.received) == 200
+
+
+@pytest.mark.parametrize("after_ms", range(4, 24, 4))
+def test_a_broker_that_crashes_remembers_who_was_moving_to_it(after_ms: int) -> None:
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True)
+    ann = network.client("ann", at="x", durable=True)
+    bob = network.client("bob", at="r")
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    network.move_broker("x", "b")
+    network.run_for(after_ms / 1000)
+    network.crash("b")
+    network.run_for(1)
+    network.heal()
+    for n in range(100):
+        network.at(network.now + n / 50, lambda n=n: bob.publish({"k": n}, durable=True))
+    network.run_for(10)
+    assert received(ann) == [{"k": n} for n in range(100)]
+
+
+@pytest.mark.parametrize("after_ms", range(0, 40, 5))
+def test_two_brokers_do_not_move_below_each_other(after_ms: int) -> None:
+    network = Network({"r": None, "x": "r", "xx": "x", "y": "r", "yy": "y"}, ticks=True)
+    ann = network.client("ann", at="xx", durable=True)
+    bob = network.client("bob", at="r")
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    network.move_broker("x", "yy")
+    network.run_for(after_ms / 1000)
+    network.move_broker("y", "xx")
+    network.run_for(5)
+    assert len(network.broker_moves) == 2
+    assert [trouble for _, _, trouble in network.broker_moves].count(None) < 2
+    bob.publish({"k": 1}, durable=True)
+    network.run_for(5)
+    assert received(ann) == [{"k": 1}]
+
+
+@pytest.mark.parametrize("after_ms", range(0, 15, 5))
+def test_two_brokers_on_the_move_do_not_wait_for_each_other(after_ms: int) -> None:
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a", "y": "b"}, ticks=True)
+    ann = network.client("ann", at="r", durable=True)
+    publishers = [network.client(f"of-{at}", at=at) for at in "xy"]
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    for n in range(100):  # so that both put something aside
+        network.at(network.now + n / 2000, lambda n=n: publishers[n % 2].publish({"k": n}))
+    network.move_broker("x", "b")
+    network.run_for(after_ms / 1000)
+    network.move_broker("y", "a")
+    network.run_for(5)
+    assert sorted(network.broker_moves) == [("x", "b", None), ("y", "a", None)]
+    assert len(ann.received) == 100
+
+
+def test_a_broker_moves_however_much_is_published_meanwhile() -> None:
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True)
+    ann = network.client("ann", at="x", durable=True)
+    bob = network.client("bob", at="r")
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    network.cut("a", "x")
+    network.move_broker("x", "b")
+    network.run_for(1)
+    for n in range(CARRIED_AHEAD_MAX + 100):
+        bob.publish({"k": n}, durable=True)
+    network.run_for(1)
+    network.heal()
+    network.run_for(5)
+    assert network.broker_moves == [("x", "b", None)]
+    assert len(ann.received) == CARRIED_AHEAD_MAX + 100
+
+
+def test_nothing_is_called_settled_before_those_behind_a_moving_broker_know() -> None:
+    links = [("x", "a"), ("a", "r"), ("r", "b"), ("y", "x")]
+    network = Network(Topology.peers(links), ticks=True)
+    ann = network.client("ann", at="r", durable=True)
+    bob = network.client("bob", at="y")
+    network.run_for(1)
+    network.cut("x", "y")
+    ann.subscribe("k >= 0")
+    request = ann.settle()
+    network.run_for(0.1)
+    network.move_broker("x", "b", leaving="a")
+    network.run_for(3)
+    assert not ann.has("settle", request)
+    network.heal()
+    assert network.run_until(lambda: ann.has("settle", request), at_most_s=5)
+    bob.publish({"k": 1}, durable=True)
+    network.run_for(5)
+    assert network.broker_moves == [("x", "b", None)]
+    assert received(ann) == [{"k": 1}]
+
+
+def test_nor_before_the_side_that_a_broker_does_not_leave_after_all_knows() -> None:
+    links = [("x", "a"), ("x", "y"), ("y", "z"), ("z", "zz")]
+    network = Network(Topology.peers(links), ticks=True)
+    ann = network.client("ann", at="z", durable=True)
+    bob = network.client("bob", at="a")
+    network.run_for(1)
+    network.cut("z", "zz")  # so that x does not learn that z is below it
+    network.move_broker("x", "z", leaving="a")
+    network.run_for(0.5)
+    network.cut("x", "a")
+    ann.subscribe("k >= 0")
+    request = ann.settle()
+    network.run_for(0.5)
+    network.mend("z", "zz")
+    network.run_for(3)
+    [(_, _, trouble)] = network.broker_moves
+    assert "below" in (trouble or "")
+    assert not ann.has("settle", request)
+    network.heal()
+    assert network.run_until(lambda: ann.has("settle", request), at_most_s=5)
+    bob.publish({"k": 1}, durable=True)
+    network.run_for(3)
+    assert received(ann) == [{"k": 1}]
+
+
+def when_a_move_is_over(rehearsal: Network) -> float:
+    assert rehearsal.run_until(lambda: bool(rehearsal.broker_moves), at_most_s=5)
+    return rehearsal.now
+
+
+def run_until_just_before(time: float, network: Network) -> None:
+    network.run_for(time - network.now - 0.0001)
+
+
+def test_a_broker_that_gave_up_its_move_is_no_neighbour_there_even_if_its_word_is_lost() -> None:
+    def begun() -> Network:
+        network = Network(Topology.peers([("x", "a"), ("x", "y"), ("y", "z")]), ticks=True)
+        network.run_for(1)
+        network.move_broker("x", "z", leaving="a")
+        return network
+
+    network = begun()
+    run_until_just_before(when_a_move_is_over(begun()), network)
+    network.cut("x", "z")
+    network.run_for(1)
+    [(_, _, trouble)] = network.broker_moves
+    network.heal()
+    network.run_for(3)
+    assert "below" in (trouble or "")
+    assert set(network.broker("x").neighbours) == {"a", "y"}
+    assert set(network.broker("z").neighbours) == {"y"}
+
+
+def test_a_broker_comes_back_to_one_that_did_not_hear_of_its_leaving() -> None:
+    def begun() -> Network:
+        network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True)
+        network.run_for(1)
+        network.move_broker("x", "b")
+        return network
+
+    network = begun()
+    run_until_just_before(when_a_move_is_over(begun()), network)
+    network.cut("x", "a")
+    network.run_for(0.01)
+    assert "x" in network.broker("a").neighbours
+    network.heal()
+    network.move_broker("x", "a")
+    network.run_for(5)
+    assert network.broker_moves == [("x", "b", None), ("x", "a", None)]
+    ann, bob = network.client("ann", at="x", durable=True), network.client("bob", at="r")
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    bob.publish({"k": 1}, durable=True)
+    network.run_for(1)
+    assert received(ann) == [{"k": 1}]
+
+
+class NoMovers(OpenDoor):
+    """Admits everybody but broker x."""
+
+    def admit(self, name: str, token: str) -> Permission | None:
+        return None if name == "x" else super().admit(name, token)
+
+
+def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, guard=NoMovers())
+    ann = network.client("ann", at="r", durable=True)
+    bob = network.client("bob", at="x")
+    ann.subscribe("k >= 0")
+    network.run_for(1)
+    for _ in range(2):
+        network.move_broker("x", "b")
+        bob.publish({"k": 1}, durable=True)
+        network.run_for(3)
+    assert [trouble is None for _, _, trouble in network.broker_moves] == [False, False]
+    assert "not admitted" in (network.broker_moves[0][2] or "")
+    assert set(network.broker("x").neighbours) == {"a"}
+    assert len(ann.received) == 2

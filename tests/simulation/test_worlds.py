@@ -19,9 +19,20 @@ def test_nothing_is_lost_doubled_or_disordered_whatever_goes_wrong(first: int) -
         World.swarm(seed).run()
 
 
-@pytest.mark.parametrize("seed", [11509, 12743, 14112, 22536, 23119])
+BROKEN_ONCE = [
+    11509, 12743, 14112, 22536, 23119, 30066, 31554, 34015, 37093, 37384, 38210, 38465,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_nor_in_worlds_that_were_broken_once(seed: int) -> None:
     World.swarm(seed).run()
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_nor_in_worlds_whose_brokers_do_not_stay_where_they_are(first: int) -> None:
+    for seed in range(first, first + 10):
+        World.swarm(seed, restless=True).run()
 
 
 @pytest.mark.parametrize("number", range(5))

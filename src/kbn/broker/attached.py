@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import msgpack
 
 from kbn.broker.access import Limits, Permission
-from kbn.broker.messages import Deliver, Envelope, Hello, Peer
+from kbn.broker.messages import Deliver, Envelope, Hello, Hops, Peer
 from kbn.broker.owed import OwedQueue
 from kbn.filters import Subscription
 
@@ -58,6 +58,7 @@ class Attached:
     leaving: int | None = None
     is_drained: bool = False
     redirect: tuple[str, str] | None = None
+    hops: Hops | None = None  # as it last told
 
     def greet(self, hello: Hello, limits: Limits) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""

@@ -37,7 +37,6 @@ from kbn.broker.attached import Attached
 from kbn.broker.core import Routing, Settings
 from kbn.broker.messages import (
     AnyMessage,
-    Bye,
     Carry,
     NewOntology,
     Peer,
@@ -64,7 +63,11 @@ class Broker(Service):
 
     def __init__(self, name: str, **settings: Unpack[Settings]) -> None:
         super().__init__(name, **settings)
-        self.answers = {"status": lambda about: self.status(), "move": self._move_clients}
+        self.answers = {
+            "status": lambda about: self.status(),
+            "move": self._move_clients,
+            "report-hops": self._report_hops,
+        }
         self._stay()
         self._restore()
 
@@ -77,7 +80,9 @@ class Broker(Service):
 
     def unlink(self, name: str) -> list[Send]:
         """Have it no longer; what it wanted is forgotten, and what it was owed."""
-        if name in self._neighbours:
+        if self._rehoming is not None and name == self._rehoming.new:
+            self._give_up_move("unlinked")
+        elif name in self._neighbours:
             self._part_with(name, "unlinked")
         return self._finish()
 
@@ -111,6 +116,7 @@ class Broker(Service):
         self._store.mark(f"left/{new}", b"")
         self._store.mark("rehoming", msgpack.encode((old, new)))
         self._add_neighbour(new, known.role).token = token
+        self._waves.pass_on_to(new, old)
         self._own_waves.begin(self._joined, [new])
         return self._finish()
 
@@ -209,13 +215,15 @@ class Broker(Service):
         self._now = now
         self._read.clear()
         self.table = self.rebuilding(ontology)() if table is None else table
+        self.table.apart = self.offers.apart
         self._foreseen.clear()
         self._ontology_digest = digest
         for attached in self._clients.values():
             self._send(attached.peer, NewOntology(digest))
         self._catch_up()
-        self._link_run += 1
+        run = self._next_link_run()
         for neighbour in self._neighbours.values():
+            neighbour.our_run = run
             self._relearn(neighbour)
         self._waves.begin_anew(self._wave_targets())
         return self._finish()
@@ -292,33 +300,39 @@ class Broker(Service):
         self._store.unmark("rehoming")
 
     def _joined(self) -> None:
-        """The whole network knows what we want from the new side: drain the old one."""
+        """The whole network knows what we want from the new side."""
         move = self._rehoming
         assert move is not None
-        if not move.came_round:
-            self._rehoming = None
-            self.table.apart = self.offers.apart = frozenset()
-            self._store.unmark(f"left/{move.new}")
-            self._store.unmark("rehoming")
-            self._remove_neighbour(move.new)
-            self._send(Peer("broker", move.new), Bye(self.name, "not moving here after all"))
-            move.done(
+        if not move.came_by_old:
+            self._give_up_move(
                 f"{move.new!r} hangs below {self.name!r}, or is not connected to {move.old!r}"
             )
             return
+        behind = [name for name in self._wave_targets() if name not in move.both]
+        self._own_waves.begin(self._answered_old, behind)
+
+    def _answered_old(self) -> None:
+        """Others' waves that will not come by way of the new neighbour are answered: drain."""
+        move = self._rehoming
+        assert move is not None
         move.phase = "draining"
         self._own_waves.begin(self._rehomed, [move.old])
 
     def _rehomed(self) -> None:
         """The old side is drained: leave it, and go on at the new one."""
-        move, self._rehoming = self._rehoming, None
+        move = self._rehoming
         assert move is not None
+        if not move.came_by_new and move.old in self._neighbours:
+            self._give_up_move(f"{move.new!r} has forgotten {self.name!r}")
+            return
+        self._rehoming = None
         self.table.apart = self.offers.apart = frozenset()
         self._store.unmark(f"left/{move.new}")
         self._store.unmark("rehoming")
         self._part_with(move.old, "moved")
         new = self._neighbours[move.new]
         new.past = move.newest
+        self._store.mark(f"past/{move.new}", msgpack.encode(move.newest))
         for message in move.held:
             if isinstance(message, Carry):
                 self._carried(message.row, message.envelope, new)
@@ -327,6 +341,8 @@ class Broker(Service):
         self._tell_complete()
         self._carry(new)
         self._fire(new)
+        for wave, neighbour in move.waves:
+            self._waved(wave, neighbour)
         move.done(None)
 
     def _beat(self, judges: bool) -> None:

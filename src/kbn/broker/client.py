@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from kbn.broker.distances import Distances
 from kbn.broker.messages import (
     Acknowledge,
     Advertise,
@@ -48,6 +49,7 @@ from kbn.broker.messages import (
     Publish,
     Redirect,
     Refused,
+    ReportHops,
     Send,
     Settle,
     Settled,
@@ -198,6 +200,9 @@ class ClientCore:
         self._seen: OrderedDict[NotificationId, None] = OrderedDict()
         self._newest: dict[tuple[str, int, bool], int] = {}
         self._past: dict[tuple[str, int, bool], int] = {}
+        self.distances = Distances()
+        self._report_every_s = 0.0
+        self._reported_at = 0.0
         self._out: list[Effect] = []
 
     @property
@@ -356,6 +361,9 @@ class ClientCore:
             case Redirect():
                 if connection is self._home:
                     self._redirected(message)
+            case ReportHops(every_s):
+                self._report_every_s, self._reported_at = every_s, now
+                self._send(connection, self.distances.message())
             case NewOntology(ontology):
                 self._out.append(OntologyChanged(ontology))
             case Alive():
@@ -370,6 +378,10 @@ class ClientCore:
                 if connection.state == "attached":
                     self._send(connection, Alive())
                     self._acknowledge(connection)
+        if self._report_every_s and now - self._reported_at >= self._report_every_s:
+            self._reported_at = now
+            if self.is_attached:
+                self._send(self._home, self.distances.message())
         if self._retransmit_s is not None and now - self._repeated_at >= self._retransmit_s:
             self._repeated_at = now
             for connection in list(self._connections.values()):
@@ -559,6 +571,7 @@ class ClientCore:
         self._newest[row] = max(self._newest.get(row, 0), id.number)
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
+        self.distances.count(id.publisher, delivery.envelope.hops)
         self._out.append(delivered)
 
     def _credit(self, connection: Connection) -> None:
@@ -638,6 +651,7 @@ class ClientCore:
         self._out.append(Disconnect(connection.broker))
         held, self._home.held = self._home.held or [], None
         self._past = dict(self._newest)
+        self.distances.clear()
         for delivery in held:
             self._hand_over(delivery, self._home)
         self._out.append(Moved(self._home.broker))

@@ -14,6 +14,7 @@ from typing import Literal, TypedDict
 
 from kbn.broker.access import Guard, Limits, OpenDoor
 from kbn.broker.attached import Attached
+from kbn.broker.changes import Changes
 from kbn.broker.messages import (
     AnyMessage,
     Body,
@@ -84,6 +85,8 @@ class Core:
         }  # fmt: skip
         self.table = RoutingTable(ontology, keeps_roots=keeps_roots)
         self.offers = Register()
+        self.changes = Changes()
+        self._hops_every_s = 0.0
         self._ontology_digest = ontology_digest
         self._store: Store = MemoryStore(name) if store is None else store
         self._keeps = keeps
@@ -111,6 +114,11 @@ class Core:
         self._waves = Waves(name, self.run, self._send_wave)
         self._rehoming: Rehoming | None = None
         self._own_waves = Waves(name, self.run, self._send_wave, FIRST_WAVE)
+
+    def _next_link_run(self) -> int:
+        """For whom we begin anew with: larger than all before."""
+        self._link_run += 1
+        return self._link_run
 
     def _begin_run(self, now: float) -> int:
         run = max(int(now), int(self._store.marked("run") or 0) + 1)
@@ -158,9 +166,16 @@ class Core:
             self._send(neighbour.peer, neighbour.channel.send(body, self._now))
 
     def _send_wave(self, name: str, body: Wave | Echo) -> None:
-        """Send a wave or an echo, but not ahead of notifications that wait."""
+        """Send a wave or an echo, but not ahead of notifications that wait.
+
+        What we put aside in a move of our own waits for the waves of that move. Those of another
+        mover do not wait for it, or the two would wait for each other.
+        """
         neighbour = self._neighbours.get(name)
-        if neighbour is not None and neighbour.channel is not None:
+        moves_there = self._rehoming is not None and name == self._rehoming.new
+        if moves_there and body.number >= FIRST_WAVE:
+            self._send_body(name, body)
+        elif neighbour is not None and neighbour.channel is not None:
             neighbour.put_behind(body)
             self._follow(neighbour)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, assert_never
 
+from msgspec import msgpack
+
 from kbn.broker.announcements import Announcements
 from kbn.broker.attached import ENVELOPES
 from kbn.broker.messages import (
@@ -24,15 +26,16 @@ from kbn.broker.messages import (
     Took,
     Wave,
 )  # fmt: skip
-from kbn.broker.neighbour import FIRED_AHEAD_MAX, Neighbour, Role
+from kbn.broker.neighbour import FIRED_AHEAD_MAX, Neighbour, Newest, Role
 from kbn.broker.owed import OwedQueue
-from kbn.broker.rehoming import FIRST_WAVE
-from kbn.broker.routing import Router
+from kbn.broker.rehoming import FIRST_WAVE, Rehoming
+from kbn.broker.routing import Kept, Router
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Subscription
 from kbn.filters.intersection import may_intersect
 from kbn.ontology import Ontology
 
+PAST = msgpack.Decoder(Newest)
 ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "master": "child", "child": "master"}
 
 
@@ -58,7 +61,7 @@ class Links(Router):
             case Greet():
                 self._greeted(message, neighbour)
             case Bye():
-                self._remove_neighbour(name)
+                self._left_by(message, neighbour)
             case _:
                 assert_never(message)
 
@@ -70,7 +73,7 @@ class Links(Router):
             if self._guard.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
-            self._send(Peer("broker", name), Bye(self.name, str(error)))
+            self._send(Peer("broker", name), Bye(self.name, self._link_run, str(error)))
             return None
         neighbour = self._add_neighbour(name, greet.role)
         neighbour.is_connected = True
@@ -78,9 +81,17 @@ class Links(Router):
 
     def _part_with(self, name: str, reason: str) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
-        self._send(Peer("broker", name), Bye(self.name, reason))
+        self._send(Peer("broker", name), Bye(self.name, self._link_run, reason))
         self._store.mark(f"left/{name}", b"")
         self._remove_neighbour(name)
+
+    def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
+        if bye.run < neighbour.run:
+            return
+        if self._rehoming is not None and neighbour.name == self._rehoming.new:
+            self._give_up_move(f"{neighbour.name!r} refuses: {bye.reason}")
+        else:
+            self._remove_neighbour(neighbour.name)
 
     def _check_not_left(self, greet: Greet, name: str) -> None:
         """Refuse one that we have left and that does not know; one that comes anew is welcome."""
@@ -111,7 +122,11 @@ class Links(Router):
             return known
         peer = Peer("broker", name)
         neighbour = Neighbour(peer, role, OwedQueue(self._store, peer, self._rows))
+        # It may not have heard that we left it, and be in a session with us: this is another.
+        neighbour.our_run = self._next_link_run()
         neighbour.taken = neighbour.took = int(self._store.marked(f"taken/{name}") or 0)
+        if (past := self._store.marked(f"past/{name}")) is not None:
+            neighbour.past = PAST.decode(past)
         self._neighbours[name] = neighbour
         self._tell_of_others(neighbour)
         if self.routing == "general" and self._tree.set_link(name, False):
@@ -152,6 +167,7 @@ class Links(Router):
         neighbour = self._neighbours.pop(name, None)
         if neighbour is None:
             return
+        self._store.unmark(f"past/{name}")
         self.table.leave(name)
         self.offers.leave(name)
         neighbour.channel = None
@@ -162,6 +178,7 @@ class Links(Router):
             for body in owed:
                 self._route_again(ENVELOPES.decode(body))
         self._waves.gone(name, self._wave_targets())
+        self._own_waves.gone(name, [])
         self._tell_complete()
 
     def _greet(self, neighbour: Neighbour) -> None:
@@ -169,7 +186,7 @@ class Links(Router):
             neighbour.peer,
             Greet(
                 self.name,
-                self._link_run,
+                neighbour.our_run,
                 neighbour.run,
                 ROLE_SEEN_FROM_THERE[neighbour.role],
                 self._ontology_digest,
@@ -190,7 +207,7 @@ class Links(Router):
         if neighbour.ontology != greet.ontology:
             neighbour.ontology = greet.ontology
             self._tell_complete()
-        is_heard = greet.heard == self._link_run
+        is_heard = greet.heard == neighbour.our_run
         if is_new_run or not is_heard:
             self._greet(neighbour)  # ahead of the session's frames: without it they are dropped
         view = self._tree.view if self.routing == "general" else ""
@@ -219,10 +236,10 @@ class Links(Router):
 
     def _new_view(self) -> None:
         """The tree is another: begin all sessions anew, and route again what is still owed."""
-        self._link_run += 1
+        run = self._next_link_run()
         owed: dict[NotificationId, Envelope] = {}
         for neighbour in self._neighbours.values():
-            neighbour.channel = None
+            neighbour.our_run, neighbour.channel = run, None
             for body in neighbour.owed.take_all():
                 envelope = ENVELOPES.decode(body)
                 owed[envelope.id] = envelope
@@ -239,7 +256,7 @@ class Links(Router):
 
     def _forget_said(self, neighbour: Neighbour) -> None:
         """Forget all a neighbour wanted and advertised."""
-        neighbour.begin_session(self._link_run)
+        neighbour.begin_session()
         neighbour.channel = None
         self._forget_stale(neighbour)
 
@@ -252,7 +269,7 @@ class Links(Router):
             self._tell_offer(self.offers.remove(key))
 
     def _begin_session(self, neighbour: Neighbour) -> None:
-        neighbour.begin_session(self._link_run)
+        neighbour.begin_session()
         if self._advertises:
             self.table.reconsider(neighbour.name)
         for announcements in (neighbour.announcements, neighbour.offers):
@@ -311,9 +328,10 @@ class Links(Router):
 
     def _holds_back(self, message: Carry | Fire, neighbour: Neighbour) -> bool:
         """Whether it must wait until a move of ours is over."""
-        if self._rehoming is None or neighbour.name != self._rehoming.new:
+        move = self._rehoming
+        if move is None or neighbour.name != move.new or move.drops(neighbour.name):
             return False
-        self._rehoming.held.append(message)
+        move.held.append(message)
         return True
 
     def _fired(self, fire: Fire, neighbour: Neighbour) -> None:
@@ -330,6 +348,8 @@ class Links(Router):
 
     def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
         self.counts["received"] += 1
+        if self._rehoming is not None and self._rehoming.drops(neighbour.name):
+            return
         if neighbour.past and neighbour.is_past(envelope):
             return
         try:
@@ -400,16 +420,57 @@ class Links(Router):
         return neighbour.role != "master" or self._advertises
 
     def _waved(self, wave: Wave, neighbour: Neighbour) -> None:
+        move = self._rehoming
+        if move is not None and wave.origin == self.name:
+            self._came_round(wave, neighbour, move)
+        elif move is not None and neighbour.name in move.both:
+            self._waved_while_moving(wave, neighbour, move)
+        elif move is not None and wave.number >= FIRST_WAVE and move.phase == "draining":
+            move.waves.append((wave, neighbour))
+        else:
+            if move is not None and wave.number >= FIRST_WAVE:
+                self._give_up_move(f"{wave.origin!r} moves behind {self.name!r}: try again later")
+            self._waves.pass_on(wave, neighbour.name, self._wave_targets())
+
+    def _came_round(self, wave: Wave, neighbour: Neighbour, move: Rehoming) -> None:
+        # Not behind what is put aside: that waits for this wave.
+        self._send_body(neighbour.name, Echo(wave.origin, wave.run, wave.number))
+        if wave == self._own_waves.newest:
+            move.came_round(neighbour.name)
+        if move.came_by_old:
+            unsure, move.unsure = move.unsure, []
+            for other, source in unsure:
+                self._waved_while_moving(other, source, move)
+
+    def _waved_while_moving(self, wave: Wave, neighbour: Neighbour, move: Rehoming) -> None:
+        """A wave from one of the two sides reaches the other by itself, unless the new one is
+        behind us: until we know, it waits, or visits both when it is another mover's.
+        """
         targets = self._wave_targets()
-        if self._rehoming is not None:
-            if wave.origin == self.name and neighbour.name == self._rehoming.old:
-                self._rehoming.came_round = True
-            if wave.origin == self.name:  # not behind what is put aside: that waits for this wave
-                self._send_body(neighbour.name, Echo(wave.origin, wave.run, wave.number))
-                return
-            if neighbour.name in self._rehoming.both:
-                targets = [name for name in targets if name not in self._rehoming.both]
+        if neighbour.name == move.old or move.came_by_old:
+            targets = [name for name in targets if name not in move.both]
+        elif wave.number < FIRST_WAVE:
+            move.unsure.append((wave, neighbour))
+            return
         self._waves.pass_on(wave, neighbour.name, targets)
+
+    def _give_up_move(self, reason: str) -> None:
+        """Stay where we are; what was put aside for the new neighbour goes by way of the old."""
+        move, self._rehoming = self._rehoming, None
+        assert move is not None
+        self._own_waves.forget()
+        self.table.apart = self.offers.apart = frozenset()
+        self._store.unmark("rehoming")
+        new, old = self._neighbours[move.new], self._neighbours.get(move.old)
+        if old is not None:
+            for body in new.owed.take_all():
+                self._pass_on(old, Kept(self._store, ENVELOPES.decode(body)))
+            for envelope in new.fire_queue:
+                self._pass_on(old, Kept(self._store, envelope))
+        self._part_with(move.new, "not moving here after all")
+        for wave, neighbour in move.waves:
+            self._waved(wave, neighbour)
+        move.done(reason)
 
     def _unstick(self, neighbour: Neighbour) -> None:
         """When all that was fired is lost nobody says how far it is: go on after a while."""

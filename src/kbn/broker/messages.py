@@ -8,7 +8,8 @@ again is harmless, so a client repeats what was not answered. A client's *run* i
 larger each time its process starts.
 
 **Two neighbouring brokers, about their link.** `Greet` says which run of which broker speaks, and
-which run of the other it has heard of. The pair of the two runs is a *session*; what belongs to an
+which run of the other it has heard of. (A broker counts on in its run whenever it begins a link
+anew.) The pair of the two runs is a *session*; what belongs to an
 older session is dropped. `Frame`s of a session are numbered and arrive once and in order;
 `Heard` acknowledges them. `Fire` carries a notification that may be lost.
 
@@ -160,6 +161,16 @@ class Ask(Message, frozen=True, tag="ask"):
     about: dict[str, Any] = {}
 
 
+class Hops(Message, frozen=True, tag="hops"):
+    """How many notifications came over how many hops since I am with you, and from whom.
+
+    Those who published most are named.
+    """
+
+    counts: tuple[tuple[Number, Number], ...]
+    publishers: tuple[tuple[str, Number], ...] = ()
+
+
 class Alive(Message, frozen=True, tag="alive"):
     """Nothing but a sign of life; either side."""
 
@@ -246,6 +257,12 @@ class Redirect(Message, frozen=True, tag="redirect"):
     url: str
 
 
+class ReportHops(Message, frozen=True, tag="report-hops"):
+    """Say `Hops` now, and then every so many seconds; 0: only now."""
+
+    every_s: float = 0.0
+
+
 class NewOntology(Message, frozen=True, tag="new-ontology"):
     ontology: str
 
@@ -325,9 +342,12 @@ class Fire(Message, frozen=True, tag="fire"):
 
 
 class Bye(Message, frozen=True, tag="bye"):
-    """The speaker takes this link down for good."""
+    """The speaker takes this link down for good; `run` is its newest, so that one that is late
+    ends no link made since.
+    """
 
     broker: str
+    run: Number
     reason: str = ""
 
 
@@ -392,6 +412,7 @@ FromClient: TypeAlias = (
     | Acknowledge
     | Credit
     | Ask
+    | Hops
     | Alive
 )
 ToClient: TypeAlias = (
@@ -404,6 +425,7 @@ ToClient: TypeAlias = (
     | Refused
     | Deliver
     | Redirect
+    | ReportHops
     | NewOntology
     | Grant
     | Alive

@@ -41,6 +41,7 @@ class Neighbour:
     owed: OwedQueue
     announcements: Announcements | None = None
     offers: Announcements | None = None
+    our_run: int = 0  # with which we greet it
     run: int = 0
     is_connected: bool = False
     may_have_lost: bool = False  # the link was broken: what was on its way may be lost
@@ -74,9 +75,9 @@ class Neighbour:
     def name(self) -> str:
         return self.peer.name
 
-    def begin_session(self, our_run: int) -> None:
+    def begin_session(self) -> None:
         """Start afresh; what it said before is stale until it has said everything again."""
-        self.channel = Channel(our_run, self.run)
+        self.channel = Channel(self.our_run, self.run)
         self.stale_wants.extend(self.wants.values())
         self.stale_advertises.extend(self.advertises.values())
         self.wants, self.advertises = {}, {}

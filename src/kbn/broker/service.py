@@ -24,12 +24,14 @@ from kbn.broker.messages import (
     FromClient,
     Grant,
     Hello,
+    Hops,
     Leave,
     Left,
     Peer,
     Publish,
     Redirect,
     Refused,
+    ReportHops,
     Settle,
     Settled,
     Subscribe,
@@ -43,6 +45,9 @@ from kbn.errors import InvalidInputError, KbnError, LimitError
 from kbn.filters import Notification, Subscription
 
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
+
+# A report of hops names no more numbers of hops, and no more publishers.
+HOPS_MAX = 1024
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
 _UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False)
@@ -107,6 +112,8 @@ class Service(Links):
                 self._leave(attached, request)
             case Ask(request, what, about):
                 self._answer(attached, request, what, about)
+            case Hops():
+                self._told_hops(message, attached)
             case Alive():
                 self._send(attached.peer, Grant(attached.granted))
             case Hello():
@@ -244,7 +251,10 @@ class Service(Links):
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
         self._tell_interest(self.table.add((attached.peer, id), subscription))
+        if not attached.subscriptions and self._hops_every_s:
+            self._send(attached.peer, ReportHops(self._hops_every_s))
         attached.subscriptions[id] = subscription
+        self.changes.of_wishes(attached.peer.name)
         if attached.owed is not None:
             text = json.dumps(subscription.to_json(), separators=(",", ":"))
             self._store.keep_subscription(attached.peer.name, id, text)
@@ -253,6 +263,7 @@ class Service(Links):
         if attached.subscriptions.pop(id, None) is None:
             return
         self._tell_interest(self.table.remove((attached.peer, id)))
+        self.changes.of_wishes(attached.peer.name)
         if attached.owed is not None:
             self._store.forget_subscription(attached.peer.name, id)
 
@@ -319,6 +330,36 @@ class Service(Links):
             raise InvalidInputError(f"this broker cannot be asked {what!r}; it knows {known}")
         attached.permission.check_manage()
         self._send(attached.peer, Answer(request, answer(about)))
+
+    def _report_hops(self, about: dict[str, Any]) -> dict[str, Any]:
+        """Have subscribers say how far their notifications came: now, and then `every` so often.
+
+        Those who come later are asked too, unless `every` is 0 or left out. `clients` names some.
+        """
+        every_s = about.get("every", 0.0)
+        if isinstance(every_s, bool) or not isinstance(every_s, int | float) or not every_s >= 0:
+            raise InvalidInputError(f"'every' is a number of seconds, not {every_s!r}")
+        names = about.get("clients")
+        if names is None:
+            self._hops_every_s = float(every_s)
+        asked = [
+            attached
+            for name, attached in self._clients.items()
+            if attached.is_connected and attached.subscriptions and (names is None or name in names)
+        ]
+        for attached in asked:
+            self._send(attached.peer, ReportHops(float(every_s)))
+        return {"asked": len(asked)}
+
+    def _told_hops(self, hops: Hops, attached: Attached) -> None:
+        if max(len(hops.counts), len(hops.publishers)) > HOPS_MAX:
+            raise LimitError(
+                f"a report of hops has at most {HOPS_MAX} lines",
+                limit="lines of a report",
+                maximum=HOPS_MAX,
+            )
+        attached.hops = hops
+        self.changes.of_hops(attached.peer.name)
 
     def _move_clients(self, about: dict[str, Any]) -> dict[str, Any]:
         """Send clients to another: `clients` names them; `broker` and `url` say where."""

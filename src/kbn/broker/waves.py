@@ -8,6 +8,11 @@ on its way to the origin, sent before the echo, has arrived.
 One wave of a broker is on its way at a time. Requests that come meanwhile wait for the next and
 share it. A neighbour that starts again is sent what it had not echoed; who has forgotten a wave
 simply takes part again.
+
+While a broker moves, the network has a cycle, and a wave may reach a broker from two sides. From
+one it was passed to, it has met itself: both have it, and wait for nothing of each other. From
+another one (a mover passes nothing from its old side to its new one) it is echoed to both sides
+when all behind have echoed.
 """
 
 from __future__ import annotations
@@ -22,9 +27,10 @@ Request = Callable[[], None]
 
 @dataclass(slots=True)
 class _Passing:
-    """A wave of another broker: where it came from, and who has not echoed yet."""
+    """A wave of another broker: where it came from, whom it was passed to, who has not echoed."""
 
-    came_from: str
+    came_from: list[str]
+    passed_to: set[str]
     waiting: set[str]
 
 
@@ -42,6 +48,11 @@ class Waves:
         self._served: list[Request] = []
         self._queued: list[Request] = []
         self._passing: dict[tuple[str, int, int], _Passing] = {}
+
+    @property
+    def newest(self) -> Wave:
+        """The wave we began last."""
+        return self._wave()
 
     @property
     def is_waiting(self) -> bool:
@@ -69,14 +80,16 @@ class Waves:
         key = (wave.origin, wave.run, wave.number)
         known = self._passing.get(key)
         if known is not None:
-            if known.came_from != came_from:  # a broker on the move is reached from two sides
+            if came_from in known.passed_to:
                 self._send(came_from, Echo(*key))
+            elif came_from not in known.came_from:
+                known.came_from.append(came_from)
             return
         waiting = set(onwards) - {came_from}
         if wave.origin == self._name or not waiting:
             self._send(came_from, Echo(*key))
             return
-        self._passing[key] = _Passing(came_from, waiting)
+        self._passing[key] = _Passing([came_from], set(waiting), waiting)
         for neighbour in sorted(waiting):
             self._send(neighbour, wave)
 
@@ -102,6 +115,17 @@ class Waves:
             if neighbour in passing.waiting:
                 self._send(neighbour, Wave(*key))
 
+    def pass_on_to(self, new: str, instead_of: str) -> None:
+        """We are to move from one neighbour to another: waves from behind us must visit both."""
+        for passing in self._passing.values():
+            if instead_of not in passing.came_from:
+                passing.passed_to.add(new)
+                passing.waiting.add(new)
+
+    def forget(self) -> None:
+        """Give up our own wave: nobody waits for it any more."""
+        self._served, self._queued, self._waiting = [], [], set()
+
     def gone(self, neighbour: str, neighbours: Iterable[str]) -> None:
         """A neighbour is one no longer: nobody waits for it."""
         self._waiting.discard(neighbour)
@@ -109,6 +133,7 @@ class Waves:
             self._finish()
             self._start(neighbours)
         for key, passing in list(self._passing.items()):
+            passing.passed_to.discard(neighbour)
             passing.waiting.discard(neighbour)
             self._echo_if_done(key)
 
@@ -125,7 +150,8 @@ class Waves:
         passing = self._passing.get(key)
         if passing is not None and not passing.waiting:
             del self._passing[key]
-            self._send(passing.came_from, Echo(*key))
+            for neighbour in passing.came_from:
+                self._send(neighbour, Echo(*key))
 
     def _finish(self) -> None:
         served, self._served = self._served, []

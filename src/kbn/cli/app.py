@@ -14,9 +14,14 @@ from kbn.cli import (
     groups,
     lab,
     match,
+    mib,
     ontology,
+    ontology_clustering,
     overlay,
     pipeline,
+    plan,
+    policy,
+    policy_server,
     publish,
     status,
     subscribe,
@@ -85,8 +90,16 @@ app.command("status", short_help="What a broker is doing: clients, neighbours, r
     status.status
 )
 app.command("groups", short_help="Group publishers by what they advertise.")(groups.groups)
+app.command("plan", short_help="Which cluster of an ontology lives on which broker.")(plan.plan)
+app.command("policy-server", short_help="Manage an overlay by policies.")(
+    policy_server.policy_server
+)
+app.command("mib", short_help="What a policy server knows of its overlay.")(mib.mib)
+app.add_typer(policy.app, name="policy")
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ontology.app, name="ontology")
+ontology.app.command("medoid")(ontology_clustering.medoid)
+ontology.app.command("clusters")(ontology_clustering.clusters)
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.ontology import Level, Ontologies, Reasoning
 from kbn.cli.output import (
     AsJson,
     print_facts,
     print_json,
     print_table,
     progress,
-    remark,
     remark_on_compiling,
     require_folder,
+    write_json,
 )
 from kbn.errors import InvalidInputError
 
@@ -32,6 +31,10 @@ app = typer.Typer(
 )
 
 _File = {"exists": True, "dir_okay": False}
+
+Out = Annotated[
+    Path | None, typer.Option("--out", dir_okay=False, help="Also write the JSON to this file.")
+]
 
 # What a file holds is all used unless a number is given.
 DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS = 100_000, 10_000
@@ -67,19 +70,8 @@ def match(
         Path | None,
         typer.Option(**_File, help="Notifications of your own: JSON or JSON Lines."),
     ] = None,
-    ontology: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--ontology",
-            "-o",
-            metavar="FILE",
-            parser=ontology_file,
-            help="Ontology of the files, or the name of a shipped one; may be repeated.",
-        ),
-    ] = None,
-    reasoning: Annotated[
-        Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
-    ] = Reasoning.RDFS,
+    ontology: Ontologies = None,
+    reasoning: Level = Reasoning.RDFS,
     engines: Annotated[
         str, typer.Option(help="Which engines, by commas: index, scan, poset.")
     ] = "index,scan,poset",
@@ -93,9 +85,7 @@ def match(
         float, typer.Option(help="Seconds that scan and poset get at most, each.")
     ] = 10.0,
     as_json: AsJson = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", dir_okay=False, help="Also write the JSON to this file.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
 
@@ -132,9 +122,7 @@ def match(
     else:
         _print(report)
     if out is not None:
-        text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
-        out.write_text(text + "\n", encoding="utf-8")
-        remark(f"written to {out}")
+        write_json(report.as_json(), out)
 
 
 def _size(given: int | None, otherwise: int) -> int:
@@ -264,9 +252,7 @@ def bench_spark(
     memory: Annotated[str, typer.Option(help="The JVM's memory.")] = "2g",
     seed: Annotated[int, typer.Option(help="Seed of the workload.")] = 0,
     as_json: AsJson = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", dir_okay=False, help="Also write the JSON to this file.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Match the podcast workload on Spark, from Parquet; CPU is that of all processes.
 
@@ -296,8 +282,7 @@ def bench_spark(
     else:
         _print_spark(report)
     if out is not None:
-        out.write_text(json.dumps(report.as_json(), indent=2) + "\n", encoding="utf-8")
-        remark(f"written to {out}")
+        write_json(report.as_json(), out)
 
 
 def _print_spark(report: SparkReport) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.ontology import Level, Ontologies, Reasoning
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
@@ -80,19 +80,8 @@ def broker(
         list[str] | None,
         typer.Option("--peer", metavar="URL", help="A neighbour; may be repeated."),
     ] = None,
-    ontology: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--ontology",
-            "-o",
-            metavar="FILE",
-            parser=ontology_file,
-            help="Ontology file, or the name of a shipped one; may be repeated.",
-        ),
-    ] = None,
-    reasoning: Annotated[
-        Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
-    ] = Reasoning.RDFS,
+    ontology: Ontologies = None,
+    reasoning: Level = Reasoning.RDFS,
     store: Annotated[
         Path | None,
         typer.Option("--store", metavar="FILE", help="Keep here what must outlive the process."),
@@ -136,6 +125,12 @@ def broker(
             show_default=False,
         ),
     ] = "",
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger", metavar="URL", help="Be managed: report to the trigger broker there."
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option("--limit", metavar="NAME=N", help="Change a limit; a wrong name lists them."),
@@ -202,24 +197,22 @@ def broker(
         guard=guard,
         watch=(metrics_host, metrics_port, _announcer(known_as, as_json)),
     )
+    if trigger is not None:
+        from kbn.transport.reporting import Reporting
+        from kbn.transport.urls import parse_url
+
+        parse_url(trigger)
+        Reporting(server, trigger, token=token, tls=settings["link_tls"])
     asyncio.run(_serve(server, end_with_stdin))
 
 
 async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
     from kbn.transport import serve
+    from kbn.transport.ending import at_end_of_stdin, end
 
     if end_with_stdin:
-        # Whoever started us is gone when our input ends.
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _end_at_eof)
+        at_end_of_stdin(end)
     await serve(server)
-
-
-def _end_at_eof() -> None:
-    import signal
-
-    if not os.read(sys.stdin.fileno(), 4096):
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _check_together(
@@ -340,6 +333,14 @@ def _server(
         guard=door,
         **settings,
     )
+
+
+def compile_kernels_once() -> None:
+    """Have the kernels compiled, before processes are started that would each do it."""
+    from kbn.matching import kernels
+
+    if not kernels.are_compiled():
+        _warm_up()
 
 
 def _warm_up() -> None:

@@ -1,12 +1,18 @@
-"""How commands reach a broker: the options they share, and the connection made of them."""
+"""How commands reach a broker: the options they share, and the connection made of them.
+
+A command that is decorated with `reaching_a_broker` has a parameter `connecting`; on the command
+line the options that `Connecting` lists stand in its place.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -56,12 +62,12 @@ Wait = Annotated[
 class Connecting:
     """What the shared options said."""
 
-    url: str
-    token: str = ""
-    tls_ca: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    wait_s: float = 5.0
+    url: Url = DEFAULT_URL
+    token: Token = ""
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+    wait_s: Wait = 5.0
 
     def client(self, name: str | None = None, **options: Any) -> Client:
         """A client to use with `async with`."""
@@ -88,3 +94,35 @@ class Connecting:
         given = self.tls_ca is not None or self.tls_cert is not None
         tls = client_tls(self.tls_ca, self.tls_cert, self.tls_key) if given else None
         return await ask_name(url, tls)
+
+
+BY_OPTIONS = Connecting()
+"""The default of a parameter `connecting`; what the options say takes its place."""
+
+
+def reaching_a_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `Connecting` in place of its parameter `connecting`."""
+    options = _parameters(Connecting)
+    parameters = [
+        each
+        for own in _parameters(command)
+        for each in (options if own.name == "connecting" else [own])
+    ]
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        connecting = Connecting(**{each.name: given.pop(each.name) for each in options})
+        command(connecting=connecting, **given)
+
+    # What Typer reads the options from.
+    shown: Any = with_options
+    shown.__signature__ = signature(command).replace(parameters=parameters)
+    shown.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_options
+
+
+def _parameters(of: Callable[..., Any]) -> list[Parameter]:
+    """The parameters, with annotations that are no longer texts."""
+    hints = get_type_hints(of, include_extras=True)
+    own = signature(of).parameters.values()
+    return [each.replace(annotation=hints[each.name]) for each in own]

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.output import AsJson, print_facts, print_json, print_table
+from kbn.cli.output import (
+    AsJson,
+    print_facts,
+    print_json,
+    print_table,
+    remark_on_compiling_clustering,
+)
 
 if TYPE_CHECKING:
     from kbn.clustering import Groups
@@ -69,6 +75,7 @@ def groups(
     limits = {each.publisher: each.connections or connections for each in read}
     if strategy.value in WITHOUT_LIMITS:
         limits = dict.fromkeys(limits)
+    remark_on_compiling_clustering("arrive_*")
     made = publisher_groups(
         {each.publisher: each.attributes for each in read},
         strategy.value,

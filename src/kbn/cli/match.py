@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.ontology import Level, Ontologies, Reasoning
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
@@ -34,19 +34,8 @@ def match(
             help="What was published: JSON or JSON Lines; with --spark a file, folder or pattern.",
         ),
     ],
-    ontology: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--ontology",
-            "-o",
-            metavar="FILE",
-            parser=ontology_file,
-            help="Ontology file, or the name of a shipped one; may be repeated.",
-        ),
-    ] = None,
-    reasoning: Annotated[
-        Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
-    ] = Reasoning.RDFS,
+    ontology: Ontologies = None,
+    reasoning: Level = Reasoning.RDFS,
     spark: Annotated[
         bool, typer.Option("--spark", help="Match on Spark, into tables below --out.")
     ] = False,
@@ -90,7 +79,7 @@ def match(
         }
         match_on_spark(wanted, out, master, lines=lines, as_json=as_json)
         return
-    _check_here(notifications, out, master, mapping)
+    _check_here(subscriptions, notifications, out, master, mapping)
     matcher = _matcher(subscriptions, _load(ontology or [], reasoning))
     answers = _answers(matcher, notifications)
     if as_json:
@@ -108,10 +97,12 @@ def _source(notifications: Path, format: str, mapping: Path | None) -> dict[str,
     return made if mapping is None else {**made, "mapping": str(mapping)}
 
 
-def _check_here(notifications: Path, *for_spark: object) -> None:
+def _check_here(subscriptions: Path, notifications: Path, *for_spark: object) -> None:
     """Refuse what only Spark can do."""
     if any(given is not None for given in for_spark):
         raise typer.BadParameter("--out, --master and --mapping go with --spark")
+    if subscriptions.is_dir():
+        raise typer.BadParameter(f"{subscriptions}: is a folder", param_hint="--subscriptions")
     if not notifications.is_file():
         wrong = "is a folder: add --spark" if notifications.is_dir() else "there is no such file"
         raise typer.BadParameter(f"{notifications}: {wrong}", param_hint="--notifications")

@@ -61,6 +61,16 @@ Files = Annotated[
         ),
     ),
 ]
+Ontologies = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ontology",
+        "-o",
+        metavar="FILE",
+        parser=ontology_file,
+        help="Ontology file, or the name of a shipped one; may be repeated.",
+    ),
+]
 Level = Annotated[
     Reasoning,
     typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl (dl needs Java)."),
@@ -108,7 +118,7 @@ def compile_(
     from time import perf_counter
 
     started = perf_counter()
-    ontology = _load(files, reasoning, skos, catalogue, network, not no_cache, time_limit)
+    ontology = load(files, reasoning, skos, catalogue, network, not no_cache, time_limit)
     facts = {**_facts(ontology), "seconds": round(perf_counter() - started, 3)}
     if as_json:
         print_json(facts)
@@ -138,9 +148,9 @@ def show(
       kbn ontology show animals
       kbn ontology show animals --term Cats --json
     """
-    ontology = _load(files, reasoning, skos, catalogue, network, cache=True)
+    ontology = load(files, reasoning, skos, catalogue, network)
     if term is not None:
-        facts = _term_facts(ontology, _find(ontology, term))
+        facts = _term_facts(ontology, find_term(ontology, term))
         print_json(facts) if as_json else print_facts(_shortened(ontology, facts))
     elif as_json:
         print_json({**_facts(ontology), "children": _children(ontology)})
@@ -149,15 +159,16 @@ def show(
         console().print(_tree(ontology))
 
 
-def _load(
+def load(
     files: list[Path],
     reasoning: Reasoning,
     skos: bool | None,
     catalogue: Path | None,
     network: bool,
-    cache: bool,
+    cache: bool = True,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Ontology:
+    """The ontology of the files, with what is being done shown on stderr."""
     from kbn.ontology import Ontology
 
     with progress() as show:
@@ -190,7 +201,7 @@ def _for_people(facts: dict[str, object]) -> dict[str, object]:
     return {"remarks" if name == "unsupported" else name: fact for name, fact in facts.items()}
 
 
-def _find(ontology: Ontology, term: str) -> str:
+def find_term(ontology: Ontology, term: str) -> str:
     """The IRI a user means by an IRI, a CURIE, or a local name that only one term has."""
     if "://" in term:
         iri = term.strip("<>")

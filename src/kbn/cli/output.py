@@ -59,12 +59,27 @@ def require_folder(folder: Path) -> None:
         raise InvalidInputError(f"{folder}: cannot be written to")
 
 
+def write_json(data: object, file: Path) -> None:
+    """Keep `data` in a file as one JSON document, and say so on stderr."""
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    file.write_text(text + "\n", encoding="utf-8")
+    remark(f"written to {file}")
+
+
 def remark_on_compiling() -> None:
     """Say so when the matching that follows has to compile its kernels first."""
     from kbn.matching import kernels
 
     if not kernels.are_compiled():
         remark("compiling the matching kernels, once per machine (about 20 s)…")
+
+
+def remark_on_compiling_clustering(kernel: str) -> None:
+    """Say so when what follows has to compile that kernel (a name, or a pattern) first."""
+    from kbn.clustering import kernels
+
+    if not kernels.are_compiled(kernel):
+        remark("compiling the clustering kernels, once per machine (about 10 s)…")
 
 
 def print_table(

@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.broker import LogFormat, LogLevel
-from kbn.cli.connecting import (
-    DEFAULT_URL,
-    Connecting,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Token,
-    Url,
-    Wait,
-)
+from kbn.cli.broker import LogFormat, LogLevel, compile_kernels_once
+from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
 from kbn.cli.output import AsJson, print_json, print_table, remark
 from kbn.errors import KbnError
 
 if TYPE_CHECKING:
-    from kbn.transport.processes import Overlay
+    from kbn.transport.processes import Overlay, RunningBroker
+    from kbn.transport.topology_file import OverlayPlan
+
+POLICY_SERVER = "policy-server"
 
 app = typer.Typer(
     name="overlay", help="A network of brokers, as processes on this machine.", no_args_is_help=True
@@ -46,6 +40,13 @@ def up(
             show_default=False,
         ),
     ] = None,
+    managed: Annotated[
+        bool,
+        typer.Option(
+            "--managed",
+            help="With a trigger broker, a policy server and a simulated population.",
+        ),
+    ] = False,
     wait: Annotated[
         float, typer.Option("--wait", min=0.1, metavar="S", help="How long starting may take.")
     ] = 120.0,
@@ -62,17 +63,24 @@ def up(
     It returns when told to end (Ctrl-C). A broker that dies is reported and not restarted; the
     exit code is 1 then. A COMMAND finds the brokers in KBN_URL (the first) and KBN_URL_name.
 
+    A managed overlay arranges itself: subscribers attach anywhere and are moved to the broker of
+    their cluster, publishers are told where to publish. What the policy server does and how many
+    hops notifications take is shown as it happens; see `managed:` in the file.
+
     \b
     Examples:
       kbn overlay up overlay.yaml
+      kbn overlay up --managed overlay.yaml
       kbn overlay up overlay.yaml -- sh try-it.sh
     """
     from kbn.transport.processes import Overlay
     from kbn.transport.topology_file import load_topology
 
     plan = load_topology(file, _ontology_file)
-    overlay = Overlay(plan, _say, log_format=log_format.value, log_level=log_level.value)
-    code = asyncio.run(_up(overlay, command or [], wait, as_json))
+    kind = _managed_kind(plan) if managed else Overlay
+    overlay = kind(plan, _say, log_format=log_format.value, log_level=log_level.value)
+    compile_kernels_once()
+    code = asyncio.run(_up(overlay, plan, command or [], wait, as_json))
     if code:
         raise typer.Exit(code)
 
@@ -88,11 +96,52 @@ def _ontology_file(name: str, folder: Path) -> Path | None:
         return None
 
 
+def _managed_kind(plan: OverlayPlan) -> type[Overlay]:
+    from kbn.errors import InvalidInputError
+    from kbn.transport.managed_processes import ManagedOverlay
+
+    if not plan.ontology:
+        raise InvalidInputError(f"{plan.path}: a managed overlay needs an ontology: to cluster by")
+    if plan.guard is not None:
+        raise InvalidInputError(
+            f"{plan.path}: a managed overlay is tried without a guard: its population has no tokens"
+        )
+    return ManagedOverlay
+
+
+async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
+    """Start the policy server and the population of a managed overlay."""
+    from kbn.transport.managed_processes import Companion, ManagedOverlay
+
+    if not isinstance(overlay, ManagedOverlay):
+        return
+    management, trigger = plan.managed, overlay.trigger.url
+    shared = ["--trigger", trigger, "--reasoning", plan.reasoning]
+    for path in plan.ontology:
+        shared += ["--ontology", str(path)]
+    server = ["policy-server", *shared, "--name", POLICY_SERVER]
+    server += ["--load-max", str(management.load_max)]
+    if management.policies is not None:
+        server += ["--policies", str(management.policies)]
+    if management.mib is not None:
+        server += ["--mib", str(management.mib)]
+    urls = ",".join(each.url for each in overlay.brokers.values())
+    people = [*shared, "--urls", urls]
+    for name in ("subscribers", "publishers", "rate", "drift", "seed"):
+        people += [f"--{name}", str(getattr(management, name))]
+    await overlay.join(Companion(POLICY_SERVER, lambda: tuple(server)))
+    if management.subscribers or management.publishers:
+        module = "kbn.lab.overlay.population"
+        await overlay.join(Companion("population", lambda: tuple(people), module))
+
+
 def _say(broker: str, line: str) -> None:
     remark(f"{broker} | {line}")
 
 
-async def _up(overlay: Overlay, command: list[str], wait: float, as_json: bool) -> int:
+async def _up(
+    overlay: Overlay, plan: OverlayPlan, command: list[str], wait: float, as_json: bool
+) -> int:
     told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -109,6 +158,7 @@ async def _up(overlay: Overlay, command: list[str], wait: float, as_json: bool) 
         starting.result()
         if not command or as_json:
             _print(overlay, as_json)
+        await _join_companions(overlay, plan)
         watching = asyncio.ensure_future(_watch(overlay))
         working = asyncio.ensure_future(_run(command, overlay)) if command else watching
         await asyncio.wait({watching, working, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -133,7 +183,7 @@ async def _run(command: list[str], overlay: Overlay) -> int:
     """Run a command in the overlay; its exit code."""
     from kbn.transport.processes import tell
 
-    urls = {f"KBN_URL_{_variable(name)}": each.url for name, each in overlay.brokers.items()}
+    urls = {f"KBN_URL_{_variable(each.name)}": each.url for each in _all_brokers(overlay)}
     first = next(iter(overlay.brokers.values())).url
     try:
         process = await asyncio.create_subprocess_exec(
@@ -148,6 +198,14 @@ async def _run(command: list[str], overlay: Overlay) -> int:
         await process.wait()
 
 
+def _all_brokers(overlay: Overlay) -> list[RunningBroker]:
+    """The brokers, and last the trigger broker of a managed overlay."""
+    from kbn.transport.managed_processes import ManagedOverlay
+
+    trigger = [overlay.trigger] if isinstance(overlay, ManagedOverlay) else []
+    return [*overlay.brokers.values(), *trigger]
+
+
 def _variable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
@@ -155,7 +213,7 @@ def _variable(name: str) -> str:
 def _print(overlay: Overlay, as_json: bool) -> None:
     brokers = [
         {"broker": each.name, "url": each.url, "pid": each.pid, "http": each.http}
-        for each in overlay.brokers.values()
+        for each in _all_brokers(overlay)
     ]
     if as_json:
         print_json(brokers)
@@ -167,9 +225,9 @@ def _print(overlay: Overlay, as_json: bool) -> None:
 
 
 @app.command("move", short_help="Send clients of one broker to another.")
+@reaching_a_broker
 def move(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Where they shall go.")],
-    url: Url = DEFAULT_URL,
     clients: Annotated[
         str | None, typer.Option("--clients", metavar="A,B", help="Whom, by their names.")
     ] = None,
@@ -177,11 +235,7 @@ def move(
         bool, typer.Option("--all", help="All clients with subscriptions.")
     ] = False,
     name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
-    token: Token = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    wait: Wait = 5.0,
+    connecting: Connecting = BY_OPTIONS,
     as_json: AsJson = False,
 ) -> None:
     """Tell clients of the broker at --url to go to the broker at --to.
@@ -194,10 +248,12 @@ def move(
       kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob --to kbn://127.0.0.1:7432
       kbn overlay move --url kbn://127.0.0.1:7431 --all --to kbn://127.0.0.1:7432
     """
+    from kbn.transport.urls import parse_url
+
     if (clients is None) is not everybody:
         raise typer.BadParameter("say which --clients, or --all")
+    parse_url(to)
     names = None if clients is None else [one.strip() for one in clients.split(",")]
-    connecting = Connecting(url, token, tls_ca, tls_cert, tls_key, wait)
     there, moving = asyncio.run(_move(connecting, name, names, to))
     if as_json:
         print_json({"moving": moving, "to": {"broker": there, "url": to}})

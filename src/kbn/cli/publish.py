@@ -12,22 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.connecting import (
-    DEFAULT_URL,
-    Connecting,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Token,
-    Url,
-    Wait,
-)
+from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
+from kbn.cli.ontology import ontology_file
 from kbn.cli.output import AsJson, print_json, remark
 from kbn.errors import InvalidInputError, KbnError, TransportError
 
 if TYPE_CHECKING:
     from kbn.filters import Notification
     from kbn.transport import Client
+    from kbn.transport.managed_publisher import ManagedPublisher
 
 # Durable ones that may be on their way to the store at once.
 AHEAD_MAX = 256
@@ -36,6 +29,7 @@ SHOWN_MAX = 20
 READ_BYTES = 1 << 16
 
 
+@reaching_a_broker
 def publish(
     notifications: Annotated[
         list[str] | None,
@@ -45,7 +39,6 @@ def publish(
             show_default=False,
         ),
     ] = None,
-    url: Url = DEFAULT_URL,
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read one a line from it."),
@@ -61,34 +54,65 @@ def publish(
     with_path: Annotated[
         bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
     ] = False,
-    token: Token = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    wait: Wait = 5.0,
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger", metavar="URL", help="Be managed: publish where the policy server says."
+        ),
+    ] = None,
+    ontology: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_file,
+            help="What --trigger needs to know what is published about; may be repeated.",
+        ),
+    ] = None,
+    connecting: Connecting = BY_OPTIONS,
     as_json: AsJson = False,
 ) -> None:
     """Publish notifications at a broker, and say how many.
 
     One that is not valid, or that the broker refuses, is reported with its number; the others are
-    published, and the exit code is 1. A broker that goes away is waited for.
+    published, and the exit code is 1 (2 when no argument is valid). A broker that goes away is
+    waited for.
 
     \b
     Examples:
       kbn publish --url kbn://127.0.0.1:7420 '{"price": 5, "kind": "book"}'
       kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
+      kbn publish --trigger kbn://127.0.0.1:7499 --ontology conference --file talks.jsonl
     """
     texts = _texts(notifications or [], file)
-    connecting = Connecting(url, token, tls_ca, tls_cert, tls_key, wait)
-    count = asyncio.run(
-        _publish(connecting.client(name, with_path=with_path), texts, durable, rate)
-    )
+    if (trigger is None) is not (ontology is None):
+        raise typer.BadParameter("--trigger and --ontology go together")
+    publisher: Client | ManagedPublisher = connecting.client(name, with_path=with_path)
+    if trigger is not None:
+        publisher = _managed(connecting, trigger, ontology or [], name, with_path)
+    count = asyncio.run(_publish(publisher, texts, durable, rate))
     if as_json:
         print_json({"published": count.done, "durable": durable, "failed": count.failed})
     else:
         typer.echo(f"{count.done} published" + (" and stored" if durable else ""))
     if count.failed:
         raise typer.Exit(1)
+
+
+def _managed(
+    connecting: Connecting, trigger: str, ontology: list[Path], name: str | None, with_path: bool
+) -> ManagedPublisher:
+    from kbn.ontology import Ontology
+    from kbn.transport.managed_publisher import ManagedPublisher
+    from kbn.transport.urls import parse_url
+
+    parse_url(trigger)
+    return ManagedPublisher(
+        trigger, Ontology.load(ontology), url=connecting.url, name=name, wait_s=connecting.wait_s,
+        with_path=with_path, token=connecting.token, tls_ca=connecting.tls_ca,
+        tls_certificate=connecting.tls_cert, tls_key=connecting.tls_key,
+    )  # fmt: skip
 
 
 def _texts(given: list[str], file: Path | None) -> AsyncIterator[tuple[str, str]]:
@@ -101,7 +125,20 @@ def _texts(given: list[str], file: Path | None) -> AsyncIterator[tuple[str, str]
         return _placed(_lines_of_stdin(), "stdin:")
     if not given:
         raise typer.BadParameter("nothing to publish: give JSON, --file, or - for stdin")
+    _check_one_is_valid(given)
     return _placed(_each(given), "notification ")
+
+
+def _check_one_is_valid(texts: list[str]) -> None:
+    """Refuse arguments of which none can be published, before a broker is asked."""
+    errors = []
+    for text in texts:
+        try:
+            _read(text)
+        except InvalidInputError as error:
+            errors.append(error)
+    if len(errors) == len(texts):
+        raise InvalidInputError(f"notification 1: {errors[0]}")
 
 
 async def _placed(texts: AsyncIterator[str], place: str) -> AsyncIterator[tuple[str, str]]:
@@ -170,7 +207,7 @@ class _Count:
 
 
 async def _publish(
-    client: Client,
+    client: Client | ManagedPublisher,
     texts: AsyncIterator[tuple[str, str]],
     durable: bool,
     rate: float | None,
@@ -212,7 +249,7 @@ def _read(text: str) -> Notification:
 class _Quick:
     """Publishes without waiting; what the broker refuses is heard of later, without its place."""
 
-    def __init__(self, client: Client, count: _Count) -> None:
+    def __init__(self, client: Client | ManagedPublisher, count: _Count) -> None:
         self._client = client
         self._count = count
 
@@ -239,14 +276,14 @@ class _Quick:
                 await self._client.settle()
         except TimeoutError:
             remark("all were sent; part of the network has not answered yet")
-        while self._client._refusals:
-            self._refused(self._client._refusals.popleft())
+        for error in self._client.take_refusals():
+            self._refused(error)
 
 
 class _Durable:
     """Publishes and waits until each is stored, many at a time."""
 
-    def __init__(self, client: Client, count: _Count) -> None:
+    def __init__(self, client: Client | ManagedPublisher, count: _Count) -> None:
         self._client = client
         self._count = count
         self._ahead: deque[tuple[str, asyncio.Task[None]]] = deque()

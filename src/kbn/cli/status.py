@@ -9,23 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kbn.cli.connecting import (
-    DEFAULT_URL,
-    Connecting,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Token,
-    Url,
-    Wait,
-)
+from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
 from kbn.cli.output import AsJson, print_facts, print_json, print_json_line, print_table
 
 CLIENTS_SHOWN_MAX = 50
 
 
+@reaching_a_broker
 def status(
-    url: Url = DEFAULT_URL,
     watch: Annotated[
         float | None,
         typer.Option("--watch", min=0.1, metavar="S", help="Again and again, every so often."),
@@ -35,11 +26,7 @@ def status(
         typer.Option("--over", min=0, metavar="S", help="How long to count for the rates."),
     ] = 1.0,
     name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
-    token: Token = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    wait: Wait = 5.0,
+    connecting: Connecting = BY_OPTIONS,
     as_json: AsJson = False,
 ) -> None:
     """Show a broker's tables, neighbours, clients and rates.
@@ -51,7 +38,6 @@ def status(
       kbn status --url kbn://127.0.0.1:7420
       kbn status --url kbn://127.0.0.1:7420 --watch 2
     """
-    connecting = Connecting(url, token, tls_ca, tls_cert, tls_key, wait)
     asyncio.run(_show(connecting, name, over, watch, as_json))
 
 

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.connecting import (
-    DEFAULT_URL,
-    Connecting,
-    TlsCa,
-    TlsCert,
-    TlsKey,
-    Token,
-    Url,
-    Wait,
-)
+from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
 from kbn.cli.output import print_json_line, remark
 
 if TYPE_CHECKING:
@@ -31,12 +22,12 @@ SETTLE_S = 5.0
 SEEN_MAX = 100_000
 
 
+@reaching_a_broker
 def subscribe(
     filters: Annotated[
         list[str],
         typer.Argument(metavar="FILTER...", help="What is wanted, in the text language."),
     ],
-    url: Url = DEFAULT_URL,
     durable: Annotated[
         bool,
         typer.Option("--durable", help="The broker keeps what comes while this client is away."),
@@ -57,11 +48,7 @@ def subscribe(
         bool,
         typer.Option("--with-facts", help="With id, publisher, time, hops, path, broker."),
     ] = False,
-    token: Token = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    wait: Wait = 5.0,
+    connecting: Connecting = BY_OPTIONS,
     as_json: Annotated[
         bool, typer.Option("--json", help="Results are JSON lines in any case.")
     ] = False,
@@ -80,12 +67,23 @@ def subscribe(
         raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")
     if forget and not durable:
         raise typer.BadParameter("--forget goes with --durable")
-    client = Connecting(url, token, tls_ca, tls_cert, tls_key, wait).client(name, durable=durable)
+    for text in filters:
+        _check_syntax(text)
+    client = connecting.client(name, durable=durable)
     printer = _Printer(count, with_facts)
     asyncio.run(_subscribe(client, filters, printer, timeout, forget))
     if count is not None and not printer.is_done and timeout is not None:
         remark(f"{printer.printed} of {count} came in {timeout:g} s")
         raise typer.Exit(1)
+
+
+def _check_syntax(text: str) -> None:
+    """Refuse what no broker could read, before one is asked; what prefixes mean, it knows."""
+    from kbn.filters import Subscription
+    from kbn.filters.lexing import tokenize
+
+    prefixes = {spelling.partition(":")[0] for spelling in tokenize(text).spellings}
+    Subscription.parse(text, dict.fromkeys(prefixes, "urn:any:"))
 
 
 async def _subscribe(

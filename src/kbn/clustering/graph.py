@@ -18,6 +18,9 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 Numbers = npt.NDArray[np.int64]
 
+NO_WAY = 2**62
+"""Stands for the distance to what is not reached."""
+
 
 @dataclass(frozen=True, eq=False)
 class Edges:

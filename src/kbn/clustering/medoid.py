@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -26,3 +27,8 @@ class Medoid:
     def complete(self) -> bool:
         """Whether the medoid reaches all terms and none was skipped."""
         return self.reached == self.terms and not self.skipped
+
+
+def spread(count: int, total: int, squares: int) -> float:
+    """The population standard deviation of `count` numbers, from their sum and their squares'."""
+    return math.sqrt(count * squares - total**2) / count if count else 0.0

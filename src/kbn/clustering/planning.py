@@ -1,20 +1,25 @@
 """Plans: which cluster lives on which broker.
 
 A planner is a function from clusters and brokers to the broker of each cluster. `taxonomic` lays
-the hierarchy of clusters over that of the brokers, top to bottom; others are added to `PLANNERS`.
+the hierarchy of clusters over that of the brokers, top to bottom; `traffic` puts clusters near to
+those they exchange notifications with; others are added to `PLANNERS`.
+
+A cluster that draws more load than one broker may have lives on several: its main broker and its
+helpers. `balancing` decides who helps whom.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
 from kbn.clustering.medoid import Medoid
 from kbn.clustering.taxonomic import Clusters, clusters
+from kbn.clustering.traffic import traffic
 from kbn.errors import InvalidInputError
 from kbn.filters.json_form import decoded
 from kbn.ontology import Ontology, Term
@@ -23,15 +28,19 @@ FORMAT = "kbn-plan"
 VERSION = 1
 
 
-Planner = Callable[..., Mapping[str, str]]
-"""Clusters and brokers (distinct, the top of the hierarchy first) to each cluster's broker."""
+Planner = Callable[..., Mapping[str, str] | Mapping[str, tuple[str, ...]]]
+"""Clusters and brokers (distinct, the top of the hierarchy first) to each cluster's broker.
+
+Instead of one broker it may name several: the main one, then the helpers.
+"""
 
 
 @dataclass(frozen=True)
 class PlannedCluster:
     """A cluster and its broker; `rank` counts from 1, the most general.
 
-    `clients` is how many have their medoid in it, where somebody counted.
+    `clients` is how many have their medoid in it, where somebody counted. `helpers` are further
+    brokers that take clients of it, in the order they were added.
     """
 
     key: str
@@ -39,16 +48,24 @@ class PlannedCluster:
     broker: str
     members: frozenset[str]
     clients: int | None = None
+    helpers: tuple[str, ...] = ()
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """All its brokers, the main one first."""
+        return (self.broker, *self.helpers)
 
     def to_json(self) -> dict[str, Any]:
         """The cluster as JSON-ready data."""
-        made = {
+        made: dict[str, Any] = {
             "key": self.key,
             "rank": self.rank,
             "broker": self.broker,
             "members": sorted(self.members),
         }
-        return made if self.clients is None else {**made, "clients": self.clients}
+        if self.clients is not None:
+            made["clients"] = self.clients
+        return {**made, "helpers": list(self.helpers)} if self.helpers else made
 
 
 @dataclass(frozen=True)
@@ -71,10 +88,17 @@ class Plan:
         return {iri: cluster for cluster in self.clusters for iri in cluster.members}
 
     def broker_of(self, key: str) -> str:
-        """The broker of the cluster with that key."""
+        """The broker of the cluster with that key; the main one if it has helpers."""
+        return self._cluster(key).broker
+
+    def brokers_of(self, key: str) -> tuple[str, ...]:
+        """All brokers of the cluster with that key, the main one first."""
+        return self._cluster(key).seats
+
+    def _cluster(self, key: str) -> PlannedCluster:
         if key not in self._by_key:
             raise InvalidInputError(f"the plan has no cluster with the key <{key}>")
-        return self._by_key[key].broker
+        return self._by_key[key]
 
     def cluster_for(self, term: str | Term | Medoid | None) -> str | None:
         """The key of the cluster that holds a term, or a medoid's term; None when none does."""
@@ -88,6 +112,41 @@ class Plan:
         """The broker for a client with that medoid; None: it stays where it is."""
         key = self.cluster_for(term)
         return None if key is None else self.broker_of(key)
+
+    def seats_for(self, term: str | Term | Medoid | None) -> tuple[str, ...]:
+        """The brokers a client with that medoid may go to, the main one first; none: it stays."""
+        key = self.cluster_for(term)
+        return () if key is None else self.brokers_of(key)
+
+    def helped(self, key: str, broker: str) -> Plan:
+        """This plan with one more broker for a cluster.
+
+        >>> from kbn.data import namespace, path
+        >>> made = plan(Ontology.load(path("animals")), ["top", "left", "right"])
+        >>> cats = namespace("animals") + "Cats"
+        >>> made.helped(cats, "top").seats_for(namespace("animals") + "Dixie")
+        ('right', 'top')
+        >>> made.helped(cats, "top").relieved(cats, "top") == made
+        True
+        """
+        cluster = self._cluster(key)
+        if broker not in self.brokers:
+            raise InvalidInputError(f"{broker!r} cannot help <{key}>: it is no broker of the plan")
+        if broker in cluster.seats:
+            raise InvalidInputError(f"{broker!r} cannot help <{key}>: it has that cluster already")
+        return self._with(replace(cluster, helpers=(*cluster.helpers, broker)))
+
+    def relieved(self, key: str, broker: str) -> Plan:
+        """This plan with one broker less for a cluster: a helper of it goes."""
+        cluster = self._cluster(key)
+        if broker not in cluster.helpers:
+            raise InvalidInputError(f"{broker!r} does not help <{key}>: it cannot be given back")
+        left = tuple(helper for helper in cluster.helpers if helper != broker)
+        return self._with(replace(cluster, helpers=left))
+
+    def _with(self, cluster: PlannedCluster) -> Plan:
+        changed = (cluster if one.key == cluster.key else one for one in self.clusters)
+        return replace(self, clusters=tuple(changed))
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON-ready data, the form a policy server reads."""
@@ -138,10 +197,10 @@ def plan(
     choose, name = _planner(planner)
     parts = clusters(ontology, order)
     _check_options(name, choose, options)
-    chosen = choose(parts, named, **options)
-    _check_chosen(name, parts, named, chosen)
+    seats = {key: _seats(on) for key, on in choose(parts, named, **options).items()}
+    _check_chosen(name, parts, named, seats)
     planned = tuple(
-        PlannedCluster(key, rank, chosen[key], parts.members(key))
+        PlannedCluster(key, rank, seats[key][0], parts.members(key), helpers=seats[key][1:])
         for rank, key in enumerate(parts.keys(), start=1)
     )
     return Plan(ontology.digest, name, named, planned)
@@ -159,8 +218,12 @@ def taxonomic(parts: Clusters, brokers: Sequence[str], /) -> dict[str, str]:
     return placed | dict(zip(keys[evenly:], brokers, strict=False))
 
 
-PLANNERS: dict[str, Planner] = {"taxonomic": taxonomic}
+PLANNERS: dict[str, Planner] = {"taxonomic": taxonomic, "traffic": traffic}
 """The planners `plan` knows by name; add yours here."""
+
+
+def _seats(chosen: str | Iterable[str]) -> tuple[str, ...]:
+    return (chosen,) if isinstance(chosen, str) else tuple(chosen)
 
 
 def _brokers(brokers: Iterable[str]) -> tuple[str, ...]:
@@ -200,13 +263,18 @@ def _check_options(name: str, choose: Planner, options: Mapping[str, Any]) -> No
 
 
 def _check_chosen(
-    name: str, parts: Clusters, brokers: tuple[str, ...], chosen: Mapping[str, str]
+    name: str, parts: Clusters, brokers: tuple[str, ...], seats: Mapping[str, tuple[str, ...]]
 ) -> None:
-    if chosen.keys() != parts.keys():
+    if seats.keys() != parts.keys() or not all(seats.values()):
         raise InvalidInputError(f"the planner {name!r} must choose a broker for each cluster")
-    for broker in chosen.values():
-        if broker not in brokers:
-            raise InvalidInputError(f"the planner {name!r} chose {broker!r}, which is no broker")
+    for key, on in seats.items():
+        for broker in on:
+            if broker not in brokers:
+                raise InvalidInputError(
+                    f"the planner {name!r} chose {broker!r}, which is no broker"
+                )
+        if len(set(on)) < len(on):
+            raise InvalidInputError(f"the planner {name!r} chose a broker twice for <{key}>")
 
 
 # Reading.
@@ -259,18 +327,25 @@ def _cluster(number: int, data: object) -> PlannedCluster:
     clients = row.get("clients")
     if clients is not None and not _is_number(clients):
         raise InvalidInputError(f"$.clusters[{number}]: 'clients' is a number, not {clients!r:.60}")
-    return PlannedCluster(
-        row["key"], row["rank"], row["broker"], frozenset(row["members"]), clients
-    )
+    helpers = row.get("helpers", [])
+    if not _are_texts(helpers):
+        raise InvalidInputError(
+            f"$.clusters[{number}]: 'helpers' is a list of names, not {helpers!r:.60}"
+        )
+    members = frozenset(row["members"])
+    return PlannedCluster(row["key"], row["rank"], row["broker"], members, clients, tuple(helpers))
 
 
 def _check_sound(made: Plan) -> None:
     _brokers(made.brokers)
     for cluster in made.clusters:
-        if cluster.broker not in made.brokers:
-            raise InvalidInputError(
-                f"the cluster <{cluster.key}> is on {cluster.broker!r}, no broker of the plan"
-            )
+        for broker in cluster.seats:
+            if broker not in made.brokers:
+                raise InvalidInputError(
+                    f"the cluster <{cluster.key}> is on {broker!r}, no broker of the plan"
+                )
+        if len(set(cluster.seats)) < len(cluster.seats):
+            raise InvalidInputError(f"the cluster <{cluster.key}> has a broker twice")
     if len(made._by_key) < len(made.clusters):
         raise InvalidInputError("two clusters of the plan have the same key")
     if len(made._of_member) < sum(len(cluster.members) for cluster in made.clusters):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from kbn.clustering.graph import Graph
+from kbn.clustering.graph import Graph, Numbers
 from kbn.clustering.medoid import Medoid
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology, Term
@@ -74,7 +74,7 @@ class SemanticMap:
         # Imported here, because it brings a compiler along: clusters and plans need none.
         from kbn.clustering.finding import MedoidFinder
 
-        self._finder = MedoidFinder(self._graph())
+        self.finder = MedoidFinder(self._graph())
 
     def __len__(self) -> int:
         return len(self._names)
@@ -97,8 +97,8 @@ class SemanticMap:
         skipped: list[tuple[str, ...]] = []
         for number, terms in enumerate(query_sets):
             left_out = []
-            for iri, count in _counted(terms):
-                places = self._places(iri)
+            for iri, count in counted(terms):
+                places = self.places(iri)
                 if not places:
                     left_out.append(iri)
                 of_set += [number] * len(places)
@@ -106,6 +106,23 @@ class SemanticMap:
                 times += [count] * len(places)
             skipped.append(tuple(dict.fromkeys(left_out)))
         return self._found(skipped, of_set, nodes, times)
+
+    def distances(self, starts: Sequence[str], ends: Sequence[str]) -> Numbers:
+        """How far it is from each of `starts`, a row each, to each of `ends`; NO_WAY: no way.
+
+        Both are IRIs of classes and individuals; InvalidInputError for any other.
+        """
+        nodes = (
+            np.array([self.node(iri) for iri in some], dtype=np.int64) for some in (starts, ends)
+        )
+        return self.finder.between(*nodes)
+
+    def node(self, iri: str) -> int:
+        """The number of the node with that IRI: a class or an individual."""
+        number = self._numbers.get(iri)
+        if number is None:
+            raise InvalidInputError(f"<{iri}> is no class or individual of the ontology")
+        return number
 
     def _found(
         self,
@@ -115,7 +132,7 @@ class SemanticMap:
         times: list[int],
     ) -> list[Medoid]:
         arrays = (np.array(numbers, dtype=np.int64) for numbers in (of_set, nodes, times))
-        found = self._finder.find(len(skipped), *arrays)
+        found = self.finder.find(len(skipped), *arrays)
         columns = (found.node, found.cost, found.terms, found.reached)
         rows = zip(*(column.tolist() for column in columns), skipped, strict=True)
         return [
@@ -130,8 +147,8 @@ class SemanticMap:
             for number, (node, cost, terms, reached, left_out) in enumerate(rows)
         ]
 
-    def _places(self, iri: str) -> tuple[int, ...]:
-        """The nodes a name stands for: itself, or the classes of a property's domain."""
+    def places(self, iri: str) -> tuple[int, ...]:
+        """The numbers of the nodes a name stands for: itself, or the classes of its domain."""
         places = self._stands_for.get(iri)
         if places is None:
             number = self._numbers.get(iri)
@@ -142,6 +159,10 @@ class SemanticMap:
             if domains:
                 self._stands_for[iri] = places
         return places
+
+    def name(self, node: int) -> str:
+        """The IRI of the node with that number."""
+        return self._names[node]
 
     # The graph.
 
@@ -169,7 +190,8 @@ class SemanticMap:
                 yield number[other], one, weights.to_related
 
 
-def _counted(terms: Terms) -> Iterator[tuple[str, int]]:
+def counted(terms: Terms) -> Iterator[tuple[str, int]]:
+    """The IRIs of a query set and how often each is named; an IRI may come more than once."""
     if isinstance(terms, str):
         raise InvalidInputError(f"a query set is a list of terms, not the one string {terms!r}")
     if isinstance(terms, Mapping):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from multiprocessing import Pool
 
 from kbn.simulation.world import PromiseBrokenError, World
 
 
-def played(seed: int) -> str | None:
+def played(seed: int, restless: bool = False) -> str | None:
     """What went wrong in a world, if anything did."""
-    world = World.swarm(seed)
+    world = World.swarm(seed, restless=restless)
     try:
         world.run()
     except PromiseBrokenError as error:
@@ -26,11 +27,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--seeds", type=int, default=1, help="how many (default 1)")
     parser.add_argument("--cores", type=int, default=2, help="on how many cores (default 2)")
+    parser.add_argument("--restless", action="store_true", help="brokers move often")
     given = parser.parse_args()
     seeds = range(given.seed, given.seed + given.seeds)
     broken = 0
     with Pool(min(given.cores, given.seeds)) as pool:
-        for count, trouble in enumerate(pool.imap(played, seeds, chunksize=10), 1):
+        play = partial(played, restless=given.restless)
+        for count, trouble in enumerate(pool.imap(play, seeds, chunksize=10), 1):
             if trouble is not None:
                 broken += 1
                 print(trouble, flush=True)

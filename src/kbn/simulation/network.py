@@ -64,6 +64,8 @@ class _BrokerNode:
     broker: Broker | None
     ontology: Ontology | None
     digest: str
+    # Who was on its way to it when it crashed; a real server has its neighbours in its store.
+    guests: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +122,12 @@ class SimulatedClient:
         self.network.carry_out(self, effects)
         return number
 
+    def ask(self, what: str, /, **about: Any) -> int:
+        """Ask the broker, or instruct it; the number by which it is answered."""
+        request, effects = self.core.ask(what, about)
+        self.network.carry_out(self, effects)
+        return request
+
     def settle(self) -> int:
         request, effects = self.core.settle()
         self.network.carry_out(self, effects)
@@ -174,6 +182,7 @@ class Network:
         self.clients: dict[str, SimulatedClient] = {}
         self.messages = 0
         self.broker_moves: list[tuple[str, str, str | None]] = []
+        self._moving: dict[str, str] = {}
         self._faults = faults or Faults()
         self._faults_of: dict[frozenset[Peer], Faults] = {}
         self._settings: dict[str, Any] = {
@@ -245,27 +254,30 @@ class Network:
         if broker is not None and not self._ticks:
             self._send_all(client.broker, broker.disconnected(Peer("client", name), self.now))
 
-    def move_broker(self, name: str, to: str) -> None:
+    def move_broker(self, name: str, to: str, leaving: str | None = None) -> None:
         """Move a broker with all that hangs on it: to another master, or to another peer.
 
-        A peer must have one neighbour only, otherwise say which link is meant by moving it.
+        `leaving` says which link is meant, where a peer has several.
         """
         node, broker = self._node(name), self.broker(name)
         ups = [n.name for n in broker.neighbours.values() if n.role != "child"]
-        if len(ups) != 1:
+        if leaving is None and len(ups) != 1:
             raise InvalidInputError(f"{name!r} has {len(ups)} neighbours it could move away from")
+        old = leaving or ups[0]
         self._node(to)
 
         def done(trouble: str | None) -> None:
+            self._moving.pop(name, None)
             if trouble is None:
                 links = tuple(
-                    (name, to) if set(link) == {name, ups[0]} else link
-                    for link in self.topology.links
+                    (name, to) if set(link) == {name, old} else link for link in self.topology.links
                 )
                 self.topology = replace(self.topology, links=links)
             self.broker_moves.append((name, to, trouble))
 
-        self._send_all(node.name, broker.rehome(ups[0], to, self.now, done=done))
+        sends = broker.rehome(old, to, self.now, done=done)
+        self._moving[name] = to
+        self._send_all(node.name, sends)
         self._send_all(node.name, broker.connected(Peer("broker", to), self.now))
 
     def use_ontology(self, name: str, ontology: Ontology | None, digest: str) -> None:
@@ -296,8 +308,11 @@ class Network:
     def crash(self, name: str) -> None:
         """A broker stops in mid-air: what is not in its store is gone."""
         node = self._node(name)
+        if node.broker is not None:
+            node.guests = [guest for guest in node.broker.neighbours if self._is_guest(guest, name)]
         node.broker = None
         node.store.rollback()
+        self._moving.pop(name, None)  # it starts again at the old place
 
     def restart(self, name: str) -> None:
         """Start a broker from what its store has kept."""
@@ -314,16 +329,21 @@ class Network:
             retransmit_s=RETRANSMIT_S if self._ticks else None,
             **self._settings,
         )
+        is_hierarchy = self.topology.routing == "hierarchical"
         for one, other in self.topology.links:
             if name == one:
-                role = "master" if self.topology.routing == "hierarchical" else "peer"
-                self._link(broker, other, role)
+                self._link(broker, other, "master" if is_hierarchy else "peer")
             elif name == other:
-                role = "child" if self.topology.routing == "hierarchical" else "peer"
-                self._link(broker, one, role)
+                self._link(broker, one, "child" if is_hierarchy else "peer")
+        for guest in node.guests:
+            if self._is_guest(guest, name):
+                self._link(broker, guest, "child" if is_hierarchy else "peer")
         node.store.commit()
         if self._ticks:
             self._tick_broker(node, broker)
+
+    def _is_guest(self, guest: str, name: str) -> bool:
+        return self._moving.get(guest) == name
 
     def heal(self) -> None:
         """Everything works again: links are perfect and up, brokers run."""

@@ -60,17 +60,21 @@ class World:
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
+    is_restless: bool = False
 
     @classmethod
-    def swarm(cls, seed: int, *, calm: bool = False) -> World:
-        """A world whose shape, clients and fault rates all come from the seed."""
+    def swarm(cls, seed: int, *, calm: bool = False, restless: bool = False) -> World:
+        """A world whose shape, clients and fault rates all come from the seed.
+
+        In a restless one brokers move often, and peers in the middle of the network too.
+        """
         dice = Random(seed)
         topology = random_topology(dice, dice.randint(1, 6))
         faults = CALM if calm else _random_faults(dice)
         network = Network(
             topology, seed=seed, faults=faults, ticks=True, advertisements=dice.random() < 0.3
         )
-        world = cls(seed, dice, network)
+        world = cls(seed, dice, network, is_restless=restless)
         world.tell(f"{topology.routing} {topology.links} {faults}")
         for n in range(dice.randint(1, 4)):
             world._attach(f"s{n}", durable=dice.random() < 0.8)
@@ -191,7 +195,7 @@ class World:
                 "move",
                 "rehome",
             ],
-            [24, 2, 5, 3, 5, 2, 1, 2, 1],
+            [24, 2, 5, 3, 5, 2, 1, 2, 6 if self.is_restless else 1],
         )[0]
         getattr(self, f"_{kind}_something")()
 
@@ -248,10 +252,18 @@ class World:
     def _rehome_something(self) -> None:
         name, to = (self.dice.choice(self.network.topology.brokers) for _ in range(2))
         try:
-            self.network.move_broker(name, to)
+            self.network.move_broker(name, to, self._one_to_leave(name))
         except InvalidInputError:
             return
         self.tell(f"{name} is to move to {to}")
+
+    def _one_to_leave(self, name: str) -> str | None:
+        """One of several neighbours, in a restless world."""
+        broker = self.network.brokers.get(name)
+        if broker is None or not self.is_restless:
+            return None
+        ups = [each.name for each in broker.neighbours.values() if each.role != "child"]
+        return self.dice.choice(ups) if ups else None
 
     def _subscribe(self, client: SimulatedClient) -> None:
         subscription = random_subscription(self.dice)

@@ -2,12 +2,15 @@
 
 A broker that comes back must know at once to whom it owes what is published: before its neighbours
 have found it again, and before it has learnt the names of those it connects to. One that it was
-told to connect to and no longer is, is a neighbour no more.
+told to connect to and no longer is, is a neighbour no more. A broker that was moved comes back
+where it was moved to, for as long as it is started as it was before: that is whom it owes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
 from msgspec import msgpack
 
@@ -16,13 +19,39 @@ from kbn.broker.messages import Peer
 from kbn.broker.store import Store
 from kbn.transport.settings import LinkTo, Role
 
+log = logging.getLogger("kbn.transport")
+
 PREFIX = "neighbour/"
+MOVED = "moved/"
 
 
 class Acquaintances:
     def __init__(self, broker: Broker, store: Store) -> None:
         self._broker = broker
         self._store = store
+
+    def followed(self, link: LinkTo) -> LinkTo:
+        """The link that took the place of one when the broker was moved; itself, if none did."""
+        url = self._store.marked(MOVED + link.url)
+        if url is None:
+            return link
+        log.warning("%s was moved from %s to %s", self._broker.name, link.url, url.decode())
+        return replace(link, url=url.decode(), name="")
+
+    def moved(self, old_url: str, new_url: str) -> None:
+        """The broker is at another place from now on, whatever it is told at its next start."""
+        first = next(
+            (
+                mark.removeprefix(MOVED)
+                for mark, url in self._store.marks(MOVED).items()
+                if url.decode() == old_url
+            ),
+            old_url,
+        )
+        if first == new_url:
+            self._store.unmark(MOVED + first)
+        else:
+            self._store.mark(MOVED + first, new_url.encode())
 
     def recall(self, links: Iterable[LinkTo]) -> None:
         """Link the broker to those it had, and to those whose names it is told."""

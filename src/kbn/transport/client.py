@@ -260,6 +260,12 @@ class Client:
         if not self._breath % BREATH_EVERY:
             await self._breathe()
 
+    def take_refusals(self) -> list[KbnError]:
+        """What was said against notifications that were on their way, and raised by nothing yet."""
+        taken = list(self._refusals)
+        self._refusals.clear()
+        return taken
+
     async def _breathe(self) -> None:
         line = self._lines.get(self.core.broker)
         if line is not None and line.connection is not None and line.connection.is_paused:
@@ -301,7 +307,7 @@ class Client:
         request, effects = self.core.settle()
         await self._asked("settle", request, effects)
 
-    async def ask(self, what: str, **about: Any) -> dict[str, Any]:
+    async def ask(self, what: str, /, **about: Any) -> dict[str, Any]:
         """Ask the broker itself: "status"; or instruct it: "move", "ontology"."""
         request, effects = self.core.ask(what, about)
         return dict(await self._asked("ask", request, effects))

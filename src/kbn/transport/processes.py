@@ -131,12 +131,7 @@ class Overlay:
                 await self._or_its_end(running, self._listening(running))
 
     async def _started(self, broker: PlannedBroker) -> RunningBroker:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kbn", "broker", "--json", "--end-with-stdin"),
-            *self._options(broker),
-            stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES_MAX,
-            start_new_session=True,  # Ctrl-C is for us: we tell them when to end
-        )  # fmt: skip
+        process = await start_command("broker", "--json", *self._options(broker))
         running = self.brokers[broker.name] = RunningBroker(broker, process)
         running.forwarding = asyncio.ensure_future(self._forward(running))
         return running
@@ -217,6 +212,15 @@ class Overlay:
             text = line.decode("utf-8", "replace").rstrip("\n")
             running.last_lines = [*running.last_lines[-ERRORS_KEPT:], text]
             self._say(running.name, text)
+
+
+async def start_command(*command: str, module: str = "kbn") -> Process:
+    """A kbn command, or another module of it, as a process that ends with us."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *command, "--end-with-stdin"),
+        stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES_MAX,
+        start_new_session=True,  # Ctrl-C is for us: we tell them when to end
+    )  # fmt: skip
 
 
 def tell(process: Process, number: int) -> None:

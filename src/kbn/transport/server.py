@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from operator import length_hint
 from pathlib import Path
@@ -99,12 +99,13 @@ class BrokerServer:
         self._tls = tls
         self._guard: Guard = guard or OpenDoor()
         self._link_tls = link_tls
-        self._links = [Link(self, link, link_tls) for link in links]
-        self._moved: list[dict[str, Any]] = []
         self._acquaintances = Acquaintances(broker, store)
+        self._links = [Link(self, self._acquaintances.followed(each), link_tls) for each in links]
+        self._moved: list[dict[str, Any]] = []
         self._newly_linked: list[tuple[str, str]] = []
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._connections: set[Connection] = set()
         self._bound: dict[Peer, Connection] = {}
         self._inbox: list[tuple[Connection, list[bytes]]] = []
@@ -134,6 +135,12 @@ class BrokerServer:
         self._run(self._tick())
         for link in self._links:
             self._run(link.keep())
+        for work in self._beside:
+            self._run(work())
+
+    def beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have something run for as long as the server does; before it is started."""
+        self._beside.append(work)
 
     @property
     def address(self) -> Address:
@@ -275,7 +282,8 @@ class BrokerServer:
         old = about.get("old", ups[0] if len(ups) == 1 else None)
         if old not in ups:
             raise InvalidInputError(f"name the neighbour to leave: {', '.join(ups) or 'none'}")
-        settings = LinkTo(str(about.get("url")), self.broker.neighbours[old].role)
+        neighbour = self.broker.neighbours[old]
+        settings = LinkTo(str(about.get("url")), neighbour.role, neighbour.token)
         link = Link(self, settings, self._link_tls, replaces=old)
         self._links.append(link)
         self._run(link.keep())
@@ -289,8 +297,11 @@ class BrokerServer:
             self._moved.append({"from": old, "to": name, "trouble": trouble})
             over = link if trouble is not None else None
             for each in self._links:
-                if each is over or (trouble is None and each is not link and each.name == old):
+                if each is over:
                     each.is_over = True
+                elif trouble is None and each.name == old and not each.is_over:
+                    each.is_over = True
+                    self._acquaintances.moved(each.settings.url, link.settings.url)
             if trouble is None:
                 self._acquaintances.forget_former(old)
 

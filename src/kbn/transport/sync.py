@@ -113,7 +113,7 @@ class SyncClient:
     def settle(self, *, timeout: float | None = None) -> None:
         self.call(self._client.settle(), timeout)
 
-    def ask(self, what: str, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
+    def ask(self, what: str, /, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
         return self.call(self._client.ask(what, **about), timeout)
 
     def status(self, *, timeout: float | None = None) -> dict[str, Any]:

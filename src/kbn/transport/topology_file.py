@@ -9,6 +9,16 @@
       dublin: {port: 7431}           # without a port, one that is free
       cork: {master: dublin}
       galway: {master: dublin}       # among equals: {peers: [dublin, cork]}
+    managed:                         # for `kbn overlay up --managed`; all of it may be left out
+      trigger_port: 7499             # without one, one that is free
+      policies: policies             # a file or a folder; those that come with kbn, unless said
+      mib: mib.db                    # without it the policy server forgets when it ends
+      load_max: 2.0
+      subscribers: 30                # of the simulated population; likewise:
+      publishers: 30
+      rate: 20                       # notifications a second
+      drift: 0.5                     # subscribers a second whose interests change
+      seed: 1
 
 Paths are relative to the file.
 """
@@ -17,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import inf, nan
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -27,7 +38,11 @@ from kbn.ontology.loading import LEVELS
 
 KEYS = (
     *("routing", "ontology", "reasoning", "advertisements", "store", "guard", "host"),
-    *("brokers",),
+    *("brokers", "managed"),
+)
+MANAGED_KEYS = (
+    *("trigger_port", "policies", "mib", "load_max"),
+    *("subscribers", "publishers", "rate", "drift", "seed"),
 )
 BROKER_KEYS = ("port", "metrics_port", "master", "peers")
 MODES = ("hierarchical", "acyclic", "general")
@@ -45,6 +60,21 @@ class PlannedBroker:
 
 
 @dataclass(frozen=True, slots=True)
+class Management:
+    """How an overlay is managed, and the population that is simulated in it."""
+
+    trigger_port: int = 0
+    policies: Path | None = None
+    mib: Path | None = None
+    load_max: float = 2.0
+    subscribers: int = 30
+    publishers: int = 30
+    rate: float = 20.0
+    drift: float = 0.5
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class OverlayPlan:
     """An overlay as its file declares it, brokers in an order in which they can be started."""
 
@@ -57,6 +87,7 @@ class OverlayPlan:
     guard: Path | None
     host: str
     brokers: tuple[PlannedBroker, ...]
+    managed: Management = Management()
 
 
 def load_topology(
@@ -101,7 +132,23 @@ class _Reading:
             guard=self._maybe(given, "guard", self._file, None),
             host=self._maybe(given, "host", self._text, "127.0.0.1"),
             brokers=self._brokers(given["brokers"], routing),
+            managed=self._maybe(given, "managed", self._managed, Management()),
         )
+
+    def _managed(self, node: Any) -> Management:
+        given = self._mapping(node, "managed", MANAGED_KEYS)
+        read: dict[str, Callable[[Any], Any]] = {
+            "trigger_port": self._port,
+            "policies": self._path_that_is,
+            "mib": lambda one: self._folder / self._text(one),
+            "load_max": lambda one: self._number(one, 1.0),
+            "subscribers": self._count,
+            "publishers": self._count,
+            "rate": lambda one: self._number(one, 0.0),
+            "drift": lambda one: self._number(one, 0.0),
+            "seed": self._count,
+        }
+        return Management(**{name: read[name](one) for name, one in given.items()})
 
     def _brokers(self, node: Any, routing: str) -> tuple[PlannedBroker, ...]:
         nodes = self._mapping(node, "brokers", None)
@@ -214,6 +261,28 @@ class _Reading:
         if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65535:
             self._fail(node, f"{text!r} is no port: a number from 0 (any that is free) to 65535")
         return int(text)
+
+    def _number(self, node: Any, least: float) -> float:
+        text = self._text(node)
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan
+        if not least <= value < inf:
+            self._fail(node, f"{text!r}: expected a number from {least:g} up")
+        return value
+
+    def _count(self, node: Any) -> int:
+        value = self._number(node, 0.0)
+        if value != int(value):
+            self._fail(node, f"{node.value!r}: expected a whole number")
+        return int(value)
+
+    def _path_that_is(self, node: Any) -> Path:
+        path = self._folder / self._text(node)
+        if not path.exists():
+            self._fail(node, f"there is no file or folder {str(path)!r}")
+        return path
 
     def _ontologies(self, node: Any) -> tuple[Path, ...]:
         return tuple(self._ontology(one) for one in (node.value if _is_list(node) else [node]))

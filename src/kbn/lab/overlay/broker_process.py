@@ -12,17 +12,22 @@ from kbn.broker.access import Limits
 from kbn.broker.broker import Broker
 from kbn.broker.sqlite_store import SqliteStore
 from kbn.broker.store import MemoryStore
+from kbn.ontology import Ontology
 from kbn.transport import BrokerServer, LinkTo, ServerLimits
 from kbn.transport.clock import now
+from kbn.transport.reporting import Reporting
 from kbn.transport.server import serve
 
 
 async def main(given: argparse.Namespace) -> None:
     store = SqliteStore(given.store) if given.store else MemoryStore(given.name)
+    ontology = Ontology.load(given.ontology) if given.ontology else None
     limits = Limits(subscriptions=10_000_000)
     broker = Broker(
         given.name,
         routing=given.routing,
+        ontology=ontology,
+        ontology_digest="" if ontology is None else ontology.digest,
         store=store,
         keeps=bool(given.store),
         now=now(),
@@ -33,6 +38,8 @@ async def main(given: argparse.Namespace) -> None:
     server = BrokerServer(
         broker, store, links=links, limits=ServerLimits(connections=100_000), port=given.port
     )
+    if given.trigger:
+        Reporting(server, given.trigger)
     await serve(server, lambda server: print(server.url, flush=True))
 
 
@@ -44,4 +51,6 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--master", action="append", default=[])
     parser.add_argument("--peer", action="append", default=[])
+    parser.add_argument("--ontology", default="")
+    parser.add_argument("--trigger", default="")
     asyncio.run(main(parser.parse_args()))

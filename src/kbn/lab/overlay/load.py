@@ -148,6 +148,10 @@ class KbnWire(Wire):
         if not self.ready.done():
             self.ready.set_exception(KbnError(reason))
 
+    def content(self, target: int, number: int) -> bytes:
+        """A notification for one subscriber."""
+        return content.encode({"to": target, "number": number, "text": "x" * 50})
+
     async def publish(self, targets: list[int]) -> None:
         """One notification to each target, as soon as the broker grants them."""
         start = 0
@@ -161,7 +165,7 @@ class KbnWire(Wire):
             frames = []
             for target in part:
                 self._number += 1
-                body = content.encode({"to": target, "number": self._number, "text": "x" * 50})
+                body = self.content(target, self._number)
                 frames.append(wire.encode(Publish(self._number, monotonic(), body)))
             self.transport.write(b"".join(frames))
             start += len(part)

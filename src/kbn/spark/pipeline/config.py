@@ -258,7 +258,7 @@ class _Reading:
             if name not in known:
                 inner = f"{key}.{name}" if key else str(name)
                 guess = suggestion(str(name), known)
-                self._fail(inner, f"unknown key{guess}; there are {', '.join(known)}")
+                self._fail(inner, f"unknown key; there are {', '.join(known)}{guess}")
         return data
 
     def _file(self, key: str, name: str) -> Path:
@@ -283,7 +283,7 @@ class _Reading:
             self._fail(key, f"is missing; there are {', '.join(known)}")
         if data not in known:
             guess = suggestion(str(data), known)
-            self._fail(key, f"{data!r:.60} is unknown{guess}; there are {', '.join(known)}")
+            self._fail(key, f"{data!r:.60} is unknown; there are {', '.join(known)}{guess}")
         return str(data)
 
     def _flag(self, key: str, data: object) -> bool | None:

@@ -107,7 +107,9 @@ def table_format(key: str, file: Path, given: object) -> str:
     if given is not None:
         if given not in known:
             guess = suggestion(str(given), known)
-            raise InvalidInputError(f"format {given!r} is unknown{guess}; there are {known}")
+            raise InvalidInputError(
+                f"format {given!r} is unknown; there are {', '.join(known)}{guess}"
+            )
         return str(given)
     if file.suffix in (".parquet", ".csv"):
         return file.suffix[1:]

@@ -1,0 +1,341 @@
+"""Actions: what policies decide, turned into instructions for brokers and publishers.
+
+Placing a client asks `Places` where its medoid is at home. Those whom a policy finds misplaced are
+gathered for a moment and looked at together (`flush`), because two can exchange places where each
+alone would find no room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from kbn.clustering import Distances, balanced
+from kbn.clustering.reclustering import MEAN_HOPS_MAX, Move, Seat, mean_hops, moves
+from kbn.errors import InvalidInputError, KbnError
+from kbn.filters import Notification
+from kbn.management import instructions
+from kbn.management.engine import Decision
+from kbn.management.instructions import PlacePublisher, RequestPublisherMedoids
+from kbn.management.mib import ManagedObject, Mib
+from kbn.management.places import Places
+from kbn.management.reports import Kind
+
+LOAD_MAX = 2.0
+"""A broker has at most so many times a fair share of the clients, where nothing else is said."""
+LOOK_EVERY_S = 1.0
+"""How often clients are counted anew; between, those that are sent somewhere are added."""
+FLUSH_EVERY_S = 2.0
+DECIDED = "decided"
+"""The outcome of what is decided and not yet done."""
+RESEATED = "reseated"
+"""The mark of clients who sit near their partners rather than where their medoid is at home."""
+
+REQUESTS = {
+    "request-notification-reports": "hops",
+    "request-broker-medoids": "medoids",
+    "request-utilisation": "utilisation",
+}
+
+
+class Instruct(NamedTuple):
+    """Tell a broker, which listens at `url`, to do something; see `Broker.answers`."""
+
+    broker: str
+    url: str
+    what: str
+    about: dict[str, Any]
+
+
+class Announce(NamedTuple):
+    """Publish at the trigger broker."""
+
+    notification: Notification
+
+
+Effect: TypeAlias = Instruct | Announce
+
+
+class Outcome(NamedTuple):
+    """What came of a decision: in words, and what is to be done for it."""
+
+    decision: Decision
+    text: str
+    effects: tuple[Effect, ...] = ()
+
+
+class Actions:
+    """Carries decisions out, as far as that can be done without talking to anybody."""
+
+    def __init__(self, mib: Mib, places: Places, load_max: float = LOAD_MAX) -> None:
+        self._mib = mib
+        self._places = places
+        self._load_max = load_max
+        self._load: dict[Kind, Counter[str]] = {"subscriber": Counter(), "publisher": Counter()}
+        self._counted_at: dict[Kind, float] = {}
+        self._misplaced: dict[tuple[Kind, str], Decision] = {}
+        self._flushed_at = 0.0
+        self.plan_changed = False
+        self._known: dict[str, Callable[[Decision, float], Outcome]] = {
+            "place-subscriber": self._place_subscriber,
+            "place-publisher": self._place_publisher,
+            "recluster": self._recluster,
+            **dict.fromkeys(REQUESTS, self._request),
+            "request-publisher-medoids": self._request_publisher_medoids,
+            "move-broker": self._move_broker,
+            "balance-load": self._balance_load,
+            "replan": self._replan,
+            "add-broker": self._add_broker,
+            "take-broker": self._take_broker,
+        }
+
+    def carry_out(self, decision: Decision, now: float) -> Outcome:
+        """What comes of a decision; one that cannot be carried out says why."""
+        act = self._known.get(decision.action)
+        if act is None:
+            return Outcome(decision, "done")  # the engine has marked or logged it
+        try:
+            return act(decision, now)
+        except KbnError as error:
+            return Outcome(decision, f"not done: {error}")
+
+    def flush(self, now: float) -> Iterator[Outcome]:
+        """What comes of those found misplaced, when it is time to look at them together."""
+        if not self._misplaced or now - self._flushed_at < FLUSH_EVERY_S:
+            return
+        self._flushed_at = now
+        waiting, self._misplaced = self._misplaced, {}
+        for kind in cast("tuple[Kind, ...]", ("subscriber", "publisher")):
+            named = {name: each for (of, name), each in waiting.items() if of == kind}
+            try:
+                yield from self._reseat(kind, named, now)
+            except KbnError as error:
+                yield from (Outcome(each, f"not done: {error}") for each in named.values())
+
+    # Placing.
+
+    def _place_subscriber(self, decision: Decision, now: float) -> Outcome:
+        found = self._object(decision)
+        seat = self._seat(found, now)
+        if seat is None or not found.broker:
+            return Outcome(decision, "stays: no cluster has its medoid")
+        old, stays = found.broker, seat == found.broker
+        send = () if stays else (self._send(found, seat),)
+        self._mib.placed("subscriber", found.name, seat, now)
+        self._mib.unmark("subscriber", found.name, RESEATED)
+        return Outcome(decision, f"stays at {seat}" if stays else f"from {old} to {seat}", send)
+
+    def _place_publisher(self, decision: Decision, now: float) -> Outcome:
+        found = self._object(decision)
+        seat = self._seat(found, now)
+        if seat is None:
+            return Outcome(decision, "goes where it likes: no cluster has its medoid")
+        send = self._send(found, seat)
+        self._mib.placed("publisher", found.name, seat, now)
+        self._mib.unmark("publisher", found.name, RESEATED)
+        return Outcome(decision, f"to {seat}", (send,))
+
+    def _seat(self, found: ManagedObject, now: float) -> str | None:
+        """Where a client belongs; it is counted there at once."""
+        load = self._load_of(found.kind, now)
+        seat = self._places.seat(found.medoid or None, found.broker, load)
+        if seat is not None and seat != found.broker:
+            load[seat] += 1
+            load[found.broker] -= 1
+        return seat
+
+    def _send(self, found: ManagedObject, to: str) -> Effect:
+        url = self._url(to)
+        if found.kind == "publisher":
+            order = PlacePublisher(found.name, to, url)
+            return Announce(instructions.to_notification(order))
+        about = {"clients": [found.name], "broker": to, "url": url}
+        return Instruct(found.broker, self._url(found.broker), "move", about)
+
+    def _load_of(self, kind: Kind, now: float) -> Counter[str]:
+        if now - self._counted_at.get(kind, -LOOK_EVERY_S) >= LOOK_EVERY_S:
+            self._counted_at[kind] = now
+            self._load[kind] = Counter(self._mib.count_by(kind, "broker"))
+        return self._load[kind]
+
+    # Re-clustering.
+
+    def _recluster(self, decision: Decision, now: float) -> Outcome:
+        """Have it looked at with others soon; a subscriber's medoid is asked for again."""
+        found = self._object(decision)
+        self._misplaced[found.kind, found.name] = decision
+        if found.kind == "publisher" or not found.broker:
+            return Outcome(decision, DECIDED)
+        about = {"what": "subscribers", "clients": [found.name]}
+        ask = Instruct(found.broker, self._url(found.broker), "report", about)
+        return Outcome(decision, DECIDED, (ask,))
+
+    def _reseat(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
+        seats = list(self._seats(kind, named))
+        load = Counter(self._load_of(kind, now))
+        load.subtract(seat.broker for seat in seats)
+        others = {name: float(n) for name, n in load.items() if n > 0 and self._is_there(name)}
+        found = moves(seats, self._places.distances, self._load_max, others=others)
+        going = {move.client for move in found}
+        for seat in seats:
+            if seat.client not in going and _is_misplaced(seat, self._places.distances):
+                text = "stays: no broker with room is nearer to its partners"
+                yield Outcome(named[seat.client], text)
+        for move in found:
+            yield self._moved(kind, move, named[move.client], now)
+
+    def _moved(self, kind: Kind, move: Move, decision: Decision, now: float) -> Outcome:
+        found = self._mib.get(kind, move.client)
+        if found is None or found.broker != move.old:
+            return Outcome(decision, "stays: it is somewhere else by now")
+        try:
+            send = self._send(found, move.new)
+        except KbnError as error:
+            return Outcome(decision, f"not done: {error}")
+        self._load[kind][move.new] += 1
+        self._load[kind][move.old] -= 1
+        self._mib.placed(kind, move.client, move.new, now)
+        self._mib.mark(kind, move.client, RESEATED)
+        text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
+        return Outcome(decision, text, (send,))
+
+    def failed(self, instruct: Instruct) -> None:
+        """An instruction did not reach its broker, or was refused: who was to move may be told
+        again.
+        """
+        if instruct.what == "move":
+            for name in instruct.about["clients"]:
+                self._mib.not_placed("subscriber", name)
+
+    def _seats(self, kind: Kind, names: Iterable[str]) -> Iterator[Seat]:
+        heard = self._heard_by_publisher() if kind == "publisher" else None
+        for name in names:
+            found = self._mib.get(kind, name)
+            if found is None or not self._is_there(found.broker):
+                continue
+            mine = self._heard(found) if heard is None else heard.get(name, {})
+            yield Seat(name, found.broker, mine)
+
+    def _heard(self, subscriber: ManagedObject) -> dict[str, float]:
+        """A subscriber's notifications, by the broker of who published them."""
+        heard: dict[str, float] = defaultdict(float)
+        for name, count in subscriber.publishers.items():
+            publisher = self._mib.get("publisher", name)
+            if publisher is not None and self._is_there(publisher.broker):
+                heard[publisher.broker] += count
+        return heard
+
+    def _heard_by_publisher(self) -> dict[str, dict[str, float]]:
+        """Each publisher's notifications, by the broker of who had them."""
+        heard: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for subscriber in self._mib.objects("subscriber"):
+            if self._is_there(subscriber.broker):
+                for name, count in subscriber.publishers.items():
+                    heard[name][subscriber.broker] += count
+        return heard
+
+    # Requests.
+
+    def _request(self, decision: Decision, now: float) -> Outcome:
+        about = {"what": REQUESTS[decision.action]}
+        interval = decision.parameters.get("interval")
+        if interval is not None:
+            about["every"] = interval
+        if "groups" in decision.parameters:
+            about["groups"] = decision.parameters["groups"]
+        named = [decision.name] if decision.kind == "broker" and decision.name else None
+        asked = tuple(
+            Instruct(each.name, each.address, "report", about)
+            for each in self._mib.objects("broker")
+            if each.address and (named is None or each.name in named)
+        )
+        return Outcome(decision, f"asked {len(asked)} brokers", asked)
+
+    def _request_publisher_medoids(self, decision: Decision, now: float) -> Outcome:
+        ask = instructions.to_notification(RequestPublisherMedoids())
+        return Outcome(decision, "asked all publishers", (Announce(ask),))
+
+    # Brokers and the plan.
+
+    def _move_broker(self, decision: Decision, now: float) -> Outcome:
+        found = self._object(decision)
+        to = str(decision.parameters["to"])
+        if to == found.name:
+            raise InvalidInputError(f"{to} cannot move below itself")
+        if to == found.master:
+            return Outcome(decision, f"stays below {to}")
+        move = Instruct(found.name, found.address, "rehome", {"url": self._url(to)})
+        return Outcome(decision, f"from {found.master or 'nobody'} to {to}", (move,))
+
+    def _balance_load(self, decision: Decision, now: float) -> Outcome:
+        plan = self._places.plan
+        if plan is None:
+            return Outcome(decision, "not done: no plan is made yet")
+        loads: Counter[str] = Counter()
+        for medoid, count in self._mib.count_by("subscriber", "medoid").items():
+            key = plan.cluster_for(medoid)
+            if key is not None:
+                loads[key] += count
+        load_max = float(decision.parameters.get("load_max", self._load_max))
+        new = balanced(plan, loads, load_max, self._places.distances)
+        return self._use(decision, self._places.use(new), "clusters share brokers anew")
+
+    def _replan(self, decision: Decision, now: float) -> Outcome:
+        planner = str(decision.parameters.get("planner", "traffic"))
+        if planner == "taxonomic":
+            changed = self._places.by_taxonomy()
+        else:
+            clients = self._mib.count_by("subscriber", "medoid")
+            changed = self._places.by_traffic(self._deliveries(), clients, self._load_max)
+        return self._use(decision, changed, "clusters live on other brokers")
+
+    def _use(self, decision: Decision, changed: bool, text: str) -> Outcome:
+        self.plan_changed |= changed
+        return Outcome(decision, text if changed else "the plan stays")
+
+    def _deliveries(self) -> dict[tuple[str, str], float]:
+        """How many notifications went from publishers to subscribers, by their medoids."""
+        found: dict[tuple[str, str], float] = defaultdict(float)
+        for subscriber in self._mib.objects("subscriber"):
+            if not subscriber.medoid:
+                continue
+            for name, count in subscriber.publishers.items():
+                publisher = self._mib.get("publisher", name)
+                if publisher is not None and publisher.medoid:
+                    found[publisher.medoid, subscriber.medoid] += count
+        return found
+
+    def _add_broker(self, decision: Decision, now: float) -> Outcome:
+        spare = [name for name in self._places.brokers if name in self._places.spare]
+        if not spare:
+            return Outcome(decision, "not done: no broker is spare")
+        self._places.set_spare(spare[0], now, is_spare=False)
+        return Outcome(decision, f"{spare[0]} holds clusters from now on")
+
+    def _take_broker(self, decision: Decision, now: float) -> Outcome:
+        found = self._object(decision)
+        self._places.set_spare(found.name, now, is_spare=True)
+        return Outcome(decision, f"{found.name} holds no clusters from now on")
+
+    # Who is who.
+
+    def _object(self, decision: Decision) -> ManagedObject:
+        found = None if decision.name is None else self._mib.get(decision.kind, decision.name)
+        if found is None:
+            raise InvalidInputError(f"there is no {decision.kind} {decision.name!r} any more")
+        return found
+
+    def _url(self, broker: str) -> str:
+        found = self._mib.get("broker", broker)
+        if found is None or not found.address:
+            raise InvalidInputError(f"the broker {broker!r} has not said where it listens")
+        return str(found.address)
+
+    def _is_there(self, broker: str) -> bool:
+        return broker in self._places.brokers
+
+
+def _is_misplaced(seat: Seat, distances: Distances) -> bool:
+    mean = mean_hops(seat, distances)
+    return mean is not None and mean > MEAN_HOPS_MAX

@@ -1,0 +1,242 @@
+"""A broker's agent: what the broker tells whoever manages it.
+
+It keeps what a report needs while clients come and go: the medoid of each subscriber, worked out
+when its wishes change, and sums from which the medoid of all of them can be read. So a request
+costs a look, however many subscribers there are: the thesis' brokers worked everything out anew for
+each, and were a hundred times slower for ten requests a minute.
+
+The broker can be asked to `report` (see `_asked`); what there is to tell comes out of `reports`,
+which its shell calls every now and then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kbn.broker.attached import Attached
+from kbn.broker.broker import Broker
+from kbn.clustering import Medoid, RunningMedoid, SemanticMap
+from kbn.clustering.medoid_groups import groups as medoid_groups
+from kbn.errors import InvalidInputError
+from kbn.filters.mentions import terms_named_in
+from kbn.management.reports import (
+    BrokerInfo,
+    BrokerMedoid,
+    BrokerUtilisation,
+    Gone,
+    MedoidGroup,
+    NotificationReport,
+    Report,
+    SubscriberInfo,
+)
+
+AT_ONCE_MAX = 500
+"""Clients looked at in one call, so that none takes long; the others wait for the next."""
+INFO_EVERY_S = 30.0
+"""A broker says that it is there this often."""
+GROUPS = 2
+GROUPS_MAX = 100
+GROUPS_EVERY_S = 10.0
+"""Groups are the one thing that is worked out for a report: those told may be so old."""
+MERGED_MAX = 32
+"""Medoids that are merged in pairs when groups are made: the broker waits meanwhile."""
+
+WHAT = ("info", "subscribers", "medoids", "utilisation", "hops")
+
+
+class _Schedule:
+    """When something is told next, and how often from then on."""
+
+    def __init__(self, every_s: float = 0.0) -> None:
+        self._every_s = every_s
+        self._at: float | None = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time; if so, the next time is set."""
+        if self._at is None or now < self._at:
+            return False
+        self._at = now + self._every_s if self._every_s else None
+        return True
+
+
+class BrokerAgent:
+    """Watches one broker, which listens at `address`.
+
+    Without a semantic map subscribers have no medoid, and are told of all the same.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        address: str,
+        semantic_map: SemanticMap | None = None,
+        *,
+        groups_every_s: float = GROUPS_EVERY_S,
+    ) -> None:
+        self._broker = broker
+        self._address = address
+        self._schedules: dict[str, _Schedule] = {"info": _Schedule(INFO_EVERY_S)}
+        self._groups = GROUPS
+        self._groups_every_s = groups_every_s
+        self._told: BrokerInfo | None = None
+        broker.changes.are_watched = True
+        broker.answers["report"] = self._asked
+        self.use_map(semantic_map)
+
+    def use_map(self, semantic_map: SemanticMap | None) -> None:
+        """Work out medoids on this map from now on, and tell of every subscriber again."""
+        self._map = semantic_map
+        self._terms: dict[str, list[str]] = {}
+        self._medoids: dict[str, Medoid] = {}
+        self._centre = None if semantic_map is None else RunningMedoid(semantic_map)
+        self._grouped: tuple[MedoidGroup, ...] | None = None
+        self._grouped_at = 0.0
+        self._has_changed = False
+        self._tell_of_all()
+
+    def reports(self, now: float, *, load: float = 0.0, memory: int = 0) -> list[Report]:
+        """What there is to tell: what changed, what was asked for, and what is due."""
+        found: list[Report] = [*self._info(now), *self._subscribers(), *self._hops()]
+        if self._is_due("medoids", now):
+            found.append(self._medoid(now))
+        if self._is_due("utilisation", now):
+            found.append(self._utilisation(load, memory))
+        return found
+
+    # What the broker is asked.
+
+    def _asked(self, about: dict[str, Any]) -> dict[str, Any]:
+        """Report `what`: one of `WHAT`; now, and then `every` so many seconds if that is not 0.
+
+        `groups` says into how many the subscribers of a broker are put for its medoids, `clients`
+        names those whose medoids or hops are wanted: otherwise everybody's are.
+        """
+        what, every_s = about.get("what"), about.get("every", 0.0)
+        if what not in WHAT:
+            raise InvalidInputError(f"a broker reports {', '.join(WHAT)}, not {what!r}")
+        if isinstance(every_s, bool) or not isinstance(every_s, int | float) or not every_s >= 0:
+            raise InvalidInputError(f"'every' is a number of seconds, not {every_s!r}")
+        ask: dict[str, Callable[[dict[str, Any]], object]] = {
+            "hops": self._broker.answers["report-hops"],
+            "subscribers": self._asked_for_subscribers,
+            "medoids": self._asked_for_medoids,
+        }
+        if what in ask:
+            ask[what](about)
+        if what not in ("hops", "subscribers"):
+            self._schedules[what] = _Schedule(every_s)
+        return {"reporting": what}
+
+    def _asked_for_subscribers(self, about: dict[str, Any]) -> None:
+        names = about.get("clients")
+        if names is None:
+            self._tell_of_all()
+            return
+        for name in names:
+            self._broker.changes.of_wishes(str(name))
+
+    def _asked_for_medoids(self, about: dict[str, Any]) -> None:
+        groups = about.get("groups", self._groups)
+        if type(groups) is not int or not 1 <= groups <= GROUPS_MAX:
+            raise InvalidInputError(f"'groups' is a number from 1 to {GROUPS_MAX}, not {groups!r}")
+        if groups != self._groups:
+            self._groups, self._grouped = groups, None
+
+    def _tell_of_all(self) -> None:
+        for name, attached in self._broker.clients.items():
+            if attached.subscriptions:
+                self._broker.changes.of_wishes(name)
+
+    # What it tells.
+
+    def _is_due(self, what: str, now: float) -> bool:
+        schedule = self._schedules.get(what)
+        return schedule is not None and schedule.is_due(now)
+
+    def _info(self, now: float) -> Iterator[BrokerInfo]:
+        neighbours = self._broker.neighbours.values()
+        master = next((each.name for each in neighbours if each.role == "master"), None)
+        links = tuple(sorted(each.name for each in neighbours))
+        info = BrokerInfo(self._broker.name, self._address, master, links)
+        if self._is_due("info", now) or info != self._told:
+            self._told = info
+            yield info
+
+    def _subscribers(self) -> Iterator[Report]:
+        changed: list[str] = []
+        for name in self._broker.changes.take_wishes(AT_ONCE_MAX):
+            attached = self._broker.clients.get(name)
+            if attached is None or not attached.subscriptions:
+                # Also one who came and went between two looks: others may await it here.
+                self._forget(name)
+                yield Gone("subscriber", name, self._broker.name)
+            else:
+                self._look_at(attached)
+                changed.append(name)
+        yield from self._told_of(changed)
+
+    def _look_at(self, attached: Attached) -> None:
+        """Take in what a subscriber wants now, in place of what it wanted."""
+        name = attached.peer.name
+        self._forget(name)
+        self._terms[name] = [
+            term.iri
+            for subscription in attached.subscriptions.values()
+            for term in terms_named_in(subscription)
+        ]
+        if self._centre is not None:
+            self._centre.add(self._terms[name])
+
+    def _told_of(self, names: list[str]) -> Iterator[SubscriberInfo]:
+        if self._map is not None:
+            found = self._map.medoids([self._terms[name] for name in names])
+            self._medoids.update(zip(names, found, strict=True))
+        for name in names:
+            medoid = self._medoids.get(name, Medoid(None))
+            count = len(self._broker.clients[name].subscriptions)
+            yield SubscriberInfo(name, self._broker.name, medoid.term, medoid.spread, count)
+
+    def _forget(self, name: str) -> None:
+        self._has_changed = True
+        terms = self._terms.pop(name, None)
+        self._medoids.pop(name, None)
+        if terms is not None and self._centre is not None:
+            self._centre.remove(terms)
+
+    def _hops(self) -> Iterator[NotificationReport]:
+        for name in self._broker.changes.take_hops(AT_ONCE_MAX):
+            attached = self._broker.clients.get(name)
+            if attached is not None and attached.hops is not None:
+                counts, publishers = dict(attached.hops.counts), dict(attached.hops.publishers)
+                yield NotificationReport.of(name, self._broker.name, counts, publishers)
+
+    def _medoid(self, now: float) -> BrokerMedoid:
+        centre = Medoid(None) if self._centre is None else self._centre.medoid()
+        is_old = self._has_changed and now - self._grouped_at >= self._groups_every_s
+        if self._grouped is None or is_old:
+            self._grouped, self._grouped_at, self._has_changed = self._in_groups(), now, False
+        return BrokerMedoid(
+            self._broker.name, centre.term, centre.spread, len(self._terms), self._grouped
+        )
+
+    def _in_groups(self) -> tuple[MedoidGroup, ...]:
+        if self._map is None:
+            return ()
+        counts = Counter(each.term for each in self._medoids.values() if each.term is not None)
+        found = medoid_groups(counts, self._map, self._groups, MERGED_MAX)
+        return tuple(MedoidGroup(each.medoid, each.spread, each.clients) for each in found)
+
+    def _utilisation(self, load: float, memory: int) -> BrokerUtilisation:
+        broker = self._broker
+        counts = broker.counts
+        return BrokerUtilisation(
+            broker.name,
+            len(self._terms),
+            len(broker.table),
+            counts["published"],
+            counts["delivered"],
+            load,
+            memory,
+        )

@@ -1,0 +1,387 @@
+"""The policy engine: reports and the time go in, decisions come out.
+
+A report changes the MIB and is asked about only its own object; a timer asks all objects at once,
+by columns. So a report costs the same however many objects there are, and a timer's condition over
+a million takes milliseconds. Nothing here talks to anybody: whoever has the engine carries out what
+it decides. Only `mark`, `unmark` and `log` it does itself, for they are about the MIB and the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import nsmallest
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from kbn.errors import KbnError, LimitError
+from kbn.management.action_log import ActionLog, LogEntry, Suppressed
+from kbn.management.expressions import Overlay, Rows
+from kbn.management.mib import ManagedObject, Mib
+from kbn.management.policies import Action, Policy, PolicySet
+from kbn.management.policy_file import filled
+from kbn.management.rate import Limiter
+from kbn.management.reports import Gone, Report
+from kbn.management.schema import Kind
+
+AT_ONCE_MAX = 10_000
+"""A policy does something for so many objects at one moment; the others wait for the next."""
+_TOLD_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something is to be done, by a policy's will.
+
+    `name` is None when it is about nobody in particular: all brokers, or the whole overlay.
+    """
+
+    policy: str
+    action: str
+    parameters: Mapping[str, Any]
+    kind: Kind
+    name: str | None
+    at: float
+
+
+class _Standing:
+    """How a policy stands: when it is due, and what it did lately."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.limiter = None if policy.at_most is None else Limiter(policy.at_most)
+        self.due: float | None = None  # None: at once
+        self.done_at: dict[str | None, float] = {}
+        self._forget_above = 1_000
+        self.waiting: list[str] = []  # meant by the policy, and too many for one moment
+        self.left_out = 0
+        self.left_out_since: float | None = None
+        self.left_out_ever = 0
+
+    @property
+    def told_every_s(self) -> float:
+        return self.policy.at_most.period_s if self.policy.at_most else _TOLD_EVERY_S
+
+    def may_do(self, name: str | None, now: float) -> bool:
+        """Whether it was long enough ago that it was done to that object."""
+        after = self.policy.again_after_s
+        at = self.done_at.get(name)
+        return after is None or at is None or not 0 <= now - at < after
+
+    def note_done(self, name: str | None, now: float) -> None:
+        if self.policy.again_after_s is not None:
+            self.done_at[name] = now
+
+    def forget_old(self, now: float) -> None:
+        # Once in a while, so that it costs little for each that is forgotten.
+        if len(self.done_at) > self._forget_above:
+            kept = {name: at for name, at in self.done_at.items() if not self.may_do(name, now)}
+            self.done_at, self._forget_above = kept, 2 * len(kept) + 1_000
+
+    def leave_out(self, count: int, now: float) -> None:
+        if count:
+            self.left_out += count
+            self.left_out_ever += count
+            if self.left_out_since is None:
+                self.left_out_since = now
+
+
+class _Moment:
+    """One report or one tick: what is decided in it, so that nothing contradicts itself."""
+
+    def __init__(self, now: float, overlay: Overlay) -> None:
+        self.now = now
+        self.overlay = overlay
+        self.decisions: list[Decision] = []
+        self._by: dict[tuple[str, Kind | None, str | None], str] = {}
+
+    def overridden_by(self, action: Action, policy: Policy, kind: Kind, name: str | None) -> str:
+        """The policy that has decided otherwise before; '' when there is none."""
+        family = action.family
+        if family is None:
+            return ""
+        first = self._by.setdefault((family, kind, name), policy.name)
+        return "" if first == policy.name else first
+
+
+class PolicyEngine:
+    """Policies over a MIB.
+
+    `clusters` is how many clusters there are, for conditions that ask `overlay.clusters`: whoever
+    knows sets it. `log` tells what was decided, done, left out and overridden, and by which policy.
+    """
+
+    def __init__(
+        self, mib: Mib, policies: PolicySet | Iterable[Policy] = (), *, clusters: int = 0
+    ) -> None:
+        self._mib = mib
+        self.clusters = clusters
+        self.log = ActionLog()
+        self._standing: list[_Standing] = []
+        self._on: dict[str, list[_Standing]] = {}
+        self.policies = PolicySet()
+        self.use(policies if isinstance(policies, PolicySet) else PolicySet(tuple(policies)))
+
+    def use(self, policies: PolicySet) -> None:
+        """Go by these from now on. Those that stay as they were keep their timers and rates."""
+        before = {standing.policy.name: standing for standing in self._standing}
+        self._standing = []
+        for policy in policies:
+            known = before.get(policy.name)
+            same = known is not None and known.policy == policy
+            self._standing.append(known if known is not None and same else _Standing(policy))
+        self.policies = policies
+        self._on = {}
+        for standing in self._standing:
+            if standing.policy.enabled:
+                for type in standing.policy.reports:
+                    self._on.setdefault(type, []).append(standing)
+
+    def reload(self, paths: str | Path | Iterable[str | Path], now: float) -> KbnError | None:
+        """Go by the policies of these files from now on; what is wrong with them, if anything.
+
+        In that case the policies before stay in force.
+        """
+        try:
+            policies = PolicySet.load(paths)
+        except KbnError as problem:
+            self.log.add(LogEntry(now, "", "reload", None, None, f"refused: {problem}"))
+            return problem
+        self.use(policies)
+        self.log.add(LogEntry(now, "", "reload", None, None, f"{len(policies)} policies"))
+        return None
+
+    def reported(self, report: Report, now: float) -> list[Decision]:
+        """Take a report into the MIB; what policies make of it."""
+        was_there = self._mib.get(report.kind, report.name) is not None
+        found = self._mib.apply(report, now)
+        if isinstance(report, Gone) and (found is not None or not was_there):
+            return []  # it is elsewhere, or was never heard of
+        moment = _Moment(now, self._mib.overlay(self.clusters))
+        for standing in self._on.get(report.type, ()):
+            self._ask_about(standing, report, moment)
+        self._tell_left_out(now)
+        return moment.decisions
+
+    def happened(self, type: str, now: float) -> list[Decision]:
+        """What policies make of an event that no report tells of, such as a change of the plan."""
+        moment = _Moment(now, self._mib.overlay(self.clusters))
+        for standing in self._on.get(type, ()):
+            self._ask_all(standing, moment)
+        return moment.decisions
+
+    @property
+    def mib(self) -> Mib:
+        return self._mib
+
+    def tick(self, now: float) -> list[Decision]:
+        """What policies decide that were due by now."""
+        moment = _Moment(now, self._mib.overlay(self.clusters))
+        for standing in self._standing:
+            self._go_on(standing, moment)
+            every_s = standing.policy.every_s
+            if every_s is None or not standing.policy.enabled:
+                continue
+            # A clock that was set back must not put it off for longer than usual.
+            if standing.due is None or now >= standing.due or now < standing.due - every_s:
+                standing.due = now + every_s
+                standing.waiting = []
+                self._ask_all(standing, moment)
+        for standing in self._standing:
+            standing.forget_old(now)
+        self._tell_left_out(now)
+        return moment.decisions
+
+    def next_due(self, now: float) -> float | None:
+        """When `tick` has something to do again; None when no policy waits for the time."""
+        times = [now if s.due is None else s.due for s in self._standing if _has_timer(s.policy)]
+        times += [now for standing in self._standing if standing.waiting]
+        times += [
+            standing.left_out_since + standing.told_every_s
+            for standing in self._standing
+            if standing.left_out_since is not None
+        ]
+        return min(times, default=None)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many objects each policy left out, ever, because of its rate."""
+        return {each.policy.name: each.left_out_ever for each in self._standing}
+
+    def record(self, decision: Decision, outcome: str) -> None:
+        """Write into the log what came of a decision."""
+        self._note(
+            decision.policy, decision.action, decision.kind, decision.name, outcome, decision.at
+        )
+
+    # Asking.
+
+    def _ask_about(self, standing: _Standing, report: Report, moment: _Moment) -> None:
+        policy = standing.policy
+        if policy.of is not None and policy.of != report.kind:
+            return
+        if policy.choose is not None:
+            self._ask_all(standing, moment)
+        elif self._holds_for(policy, report, moment):
+            self._do(standing, report.kind, [report.name], moment)
+
+    def _holds_for(self, policy: Policy, report: Report, moment: _Moment) -> bool:
+        if policy.when is None:
+            return True
+        if not policy.when.reads_object:
+            rows = Rows(None, slice(0, 1), moment.now, moment.overlay)
+        elif isinstance(report, Gone):
+            return False
+        else:
+            rows = self._mib.rows(report.kind, moment.now, moment.overlay, report.name)
+        return bool(policy.when.holds(rows)[0])
+
+    def _ask_all(self, standing: _Standing, moment: _Moment) -> None:
+        policy = standing.policy
+        try:
+            names = self._all_for(policy, moment)
+        except LimitError as error:
+            self._note(policy.name, "", policy.of, None, f"not asked: {error}", moment.now)
+            return
+        self._do(standing, policy.of or "broker", names, moment)
+
+    def _all_for(self, policy: Policy, moment: _Moment) -> list[Any]:
+        """The names of all objects that a policy means now; [None] for the overlay."""
+        now, overlay = moment.now, moment.overlay
+        if policy.of is None:
+            rows = Rows(None, slice(0, 1), now, overlay)
+            return [None] if policy.when is None or policy.when.holds(rows)[0] else []
+        rows = self._mib.rows(policy.of, now, overlay)
+        if policy.when is not None:
+            rows = rows.subset(policy.when.holds(rows))
+        if policy.choose is None:
+            return list(rows.names.tolist())
+        values = policy.choose.quantity.values(rows)
+        if not policy.choose.is_highest:
+            values = -values
+        if not len(values) or np.isnan(values).all():
+            return []
+        return [min(rows.names[values == np.nanmax(values)].tolist())]
+
+    def _go_on(self, standing: _Standing, moment: _Moment) -> None:
+        """Go on with those who had to wait, if they are still meant."""
+        waiting, standing.waiting = standing.waiting, []
+        kind = standing.policy.of
+        if not waiting or kind is None:
+            return
+        try:
+            meant = set(self._all_for(standing.policy, moment))
+        except LimitError:
+            return
+        self._do(standing, kind, [name for name in dict.fromkeys(waiting) if name in meant], moment)
+
+    # Doing.
+
+    def _do(
+        self, standing: _Standing, kind: Kind, names: list[str] | list[None], moment: _Moment
+    ) -> None:
+        """Do a policy's actions for the named, in the order of their names, as its rate allows."""
+        now = moment.now
+        willing = [name for name in names if standing.may_do(name, now)]
+        free = len(willing)
+        if standing.limiter is not None:
+            free = min(free, standing.limiter.free(now))
+        chosen: list[Any] = willing[:free]
+        if len(willing) > 1:
+            chosen = nsmallest(free, cast("list[str]", willing))
+        standing.leave_out(len(willing) - len(chosen), now)
+        standing.waiting += chosen[AT_ONCE_MAX:]
+        chosen = chosen[:AT_ONCE_MAX]
+        done = 0
+        for name in chosen:
+            if self._do_for(standing.policy, kind, name, moment):
+                standing.note_done(name, now)
+                done += 1
+        if standing.limiter is not None:
+            standing.limiter.take(done, now)
+
+    def _do_for(self, policy: Policy, kind: Kind, name: str | None, moment: _Moment) -> bool:
+        """Whether any of its actions was done, not overridden."""
+        any_done = False
+        for action in policy.do:
+            other = moment.overridden_by(action, policy, kind, name)
+            if other:
+                outcome = f"overridden by {other}"
+            else:
+                any_done = True
+                outcome = self._carry_out(action, policy, kind, name, moment)
+            self._note(policy.name, action.name, kind, name, outcome, moment.now)
+        return any_done
+
+    def _carry_out(
+        self, action: Action, policy: Policy, kind: Kind, name: str | None, moment: _Moment
+    ) -> str:
+        """Do what the engine does itself, and decide what others do; the outcome."""
+        given = action.parameters
+        try:
+            match action.name:
+                case "mark":
+                    assert name is not None
+                    self._mib.mark(kind, name, given["mark"], only=given.get("only", False))
+                    return f"marked {given['mark']}"
+                case "unmark":
+                    assert name is not None
+                    self._mib.unmark(kind, name, given["mark"])
+                    return f"unmarked {given['mark']}"
+                case "log":
+                    found = None if name is None else self._mib.get(kind, name)
+                    return _filled(given["message"], found, moment)
+        except LimitError as error:
+            return f"not done: {error}"
+        decision = Decision(policy.name, action.name, given, kind, name, moment.now)
+        moment.decisions.append(decision)
+        return "decided"
+
+    def _tell_left_out(self, now: float) -> None:
+        for standing in self._standing:
+            since = standing.left_out_since
+            if since is not None and not 0 <= now - since < standing.told_every_s:
+                outcome = f"left out: at most {standing.policy.at_most}"
+                name, of, count = standing.policy.name, standing.policy.of, standing.left_out
+                self.log.add(Suppressed(now, name, "", of, None, outcome, count))
+                standing.left_out, standing.left_out_since = 0, None
+
+    def _note(
+        self,
+        policy: str,
+        action: str,
+        kind: Kind | None,
+        name: str | None,
+        outcome: str,
+        now: float,
+    ) -> None:
+        self.log.add(LogEntry(now, policy, action, kind, name, outcome))
+
+
+def _has_timer(policy: Policy) -> bool:
+    return policy.enabled and policy.every_s is not None
+
+
+def _filled(message: str, found: ManagedObject | None, moment: _Moment) -> str:
+    """A message with values for what stands in braces."""
+
+    def value(field: str) -> Any:
+        owner, _, name = field.partition(".")
+        if owner == "overlay":
+            return getattr(moment.overlay, name)
+        if owner == "now":
+            return moment.now
+        return "" if found is None else getattr(found, name)
+
+    return filled(message, lambda field: _shown(value(field)))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(sorted(value) if isinstance(value, frozenset) else value)

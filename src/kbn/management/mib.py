@@ -1,0 +1,387 @@
+"""The MIB: what a policy server knows of the brokers, publishers and subscribers of an overlay.
+
+One managed object each, made by the first report that names it, changed by later ones in whatever
+order they come, and removed when it is gone. With a path, what is known is kept in a file: changes
+are collected, and `commit` writes them in one transaction, so that a process that is killed loses
+what came after the last commit and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, assert_never
+
+import numpy as np
+
+from kbn.errors import InvalidInputError
+from kbn.management.conditions import Condition
+from kbn.management.expressions import Overlay, Rows
+from kbn.management.mib_file import MibFile
+from kbn.management.reports import (
+    BrokerInfo,
+    BrokerMedoid,
+    BrokerUtilisation,
+    Gone,
+    MedoidGroup,
+    NotificationReport,
+    PublisherInfo,
+    Report,
+    SubscriberInfo,
+)
+from kbn.management.schema import KINDS, FieldType, Kind
+from kbn.management.table import Array, MarkNames, Pool, Table, check_text
+
+
+class ManagedObject:
+    """One object of the MIB: its fields are attributes, and are always those of now.
+
+    An object that is gone has none any more: asking raises InvalidInputError.
+    """
+
+    __slots__ = ("_table", "name")
+
+    def __init__(self, table: Table, name: str) -> None:
+        self._table = table
+        self.name = name
+
+    @property
+    def kind(self) -> Kind:
+        return self._table.kind
+
+    def __getattr__(self, field: str) -> Any:
+        if field not in self._table.fields:
+            raise AttributeError(f"a {self.kind} has no field {field!r}")
+        row = self._table.rows.get(self.name)
+        if row is None:
+            raise InvalidInputError(f"the {self.kind} {self.name!r} is gone")
+        return self._table.get(row, field)
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, by their names; marks sorted, and the hops of a histogram as texts."""
+        fields = {field: getattr(self, field) for field in self._table.fields}
+        fields["marks"] = sorted(fields["marks"])
+        if "histogram" in fields:
+            fields["histogram"] = {str(hops): n for hops, n in fields["histogram"].items()}
+        return {"name": self.name, **fields}
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}>"
+
+
+class Mib:
+    """Managed objects by kind and name, in memory and, with a path, in a file.
+
+    One process at a time may change a file; with `read_only` it is looked at, also while another
+    process changes it, as of its last commit.
+
+    >>> mib = Mib()
+    >>> ann = mib.apply(SubscriberInfo("ann", "east", "ex:Tea", 0.5, 2), now=10.0)
+    >>> ann.broker, ann.seen_at, mib.count("subscriber")
+    ('east', 10.0, 1)
+    """
+
+    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
+        pool, self._marks = Pool(), MarkNames()
+        self._tables: dict[Kind, Table] = {kind: Table(kind, pool, self._marks) for kind in KINDS}
+        self._changed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+        self._read_only = read_only
+        self._file = None if path is None else MibFile(path, read_only=read_only)
+        if self._file is not None:
+            try:
+                self._file.load(self._tables)
+            except BaseException:
+                self._file.close()
+                raise
+
+    # Changing.
+
+    def apply(self, report: Report, now: float) -> ManagedObject | None:
+        """Take a report in; the object it is about, or None when that is gone.
+
+        A departure from a broker where the object is not (any more) changes nothing: the client
+        moved, and the news of its leaving the old broker came after that of its arrival. One who
+        was told to go elsewhere is on its way when it departs, and at no broker.
+        """
+        table = self._tables[report.kind]
+        if isinstance(report, Gone):
+            return self._apply_gone(table, report)
+        known = table.rows.get(report.name)
+        values = _fields_of(report)
+        if isinstance(report, NotificationReport):
+            # Where the subscriber is, its info says; this may come late from where it was.
+            if known is not None and table.get(known, "broker"):
+                del values["broker"]
+            values["reported_at"] = now
+        if known is None:
+            values["first_seen_at"] = now
+        values["seen_at"] = now
+        self._put(table, report.name, values)
+        return ManagedObject(table, report.name)
+
+    def placed(self, kind: Kind, name: str, broker: str, now: float) -> ManagedObject | None:
+        """Note that a client was told to go to a broker; None when there is no such client."""
+        found = self.get(kind, name)
+        if found is None:
+            return None
+        if "placed_on" not in self._tables[kind].fields:
+            raise InvalidInputError(f"a {kind} is not placed on a broker")
+        moves = found.moves + (broker != found.broker)
+        values = {
+            "placed_on": broker,
+            "placed_for": found.medoid,
+            "placed_at": now,
+            "moves": moves,
+        }
+        self._put(self._tables[kind], name, values)
+        return found
+
+    def not_placed(self, kind: Kind, name: str) -> None:
+        """Note that a client could not be told where to go after all."""
+        if name in self._tables[kind].rows:
+            self._put(self._tables[kind], name, {"placed_on": "", "placed_for": ""})
+
+    def forget_silent(self, kind: Kind, before: float) -> list[str]:
+        """Forget the objects of a kind that were last heard of before a time; their names."""
+        table = self._tables[kind]
+        names = sorted(table.names[table.column("seen_at") < before].tolist())
+        for name in names:
+            self._remove(table, name)
+        return names
+
+    def mark(self, kind: Kind, name: str, mark: str, *, only: bool = False) -> None:
+        """Mark an object; with `only`, it becomes the only one of its kind with that mark."""
+        check_text(mark)
+        table = self._tables[kind]
+        if name not in table.rows:
+            return
+        bit = self._marks.add(mark, self._bits_in_use)
+        if only:
+            for other in table.names[_with_bit(table, bit)]:
+                self.unmark(kind, other, mark)
+        self._change(table, name, bit, True)
+
+    def unmark(self, kind: Kind, name: str, mark: str) -> None:
+        """Take a mark away; nothing happens when the object does not carry it."""
+        bit = self._marks.bit(mark)
+        if bit is not None and name in self._tables[kind].rows:
+            self._change(self._tables[kind], name, bit, False)
+
+    # Asking.
+
+    def get(self, kind: Kind, name: str) -> ManagedObject | None:
+        table = self._tables[kind]
+        return ManagedObject(table, name) if name in table.rows else None
+
+    def count(self, kind: Kind) -> int:
+        return len(self._tables[kind])
+
+    def count_by(self, kind: Kind, field: str) -> dict[str, int]:
+        """How many objects of a kind have which text in a field; those with none are left out.
+
+        >>> mib = Mib()
+        >>> for name in ("ann", "bob"):
+        ...     _ = mib.apply(SubscriberInfo(name, "east", None, 0.0, 1), now=0.0)
+        >>> mib.count_by("subscriber", "broker"), mib.count_by("subscriber", "medoid")
+        ({'east': 2}, {})
+        """
+        table = self._tables[kind]
+        if table.fields.get(field) is not FieldType.TEXT:
+            raise InvalidInputError(f"a {kind} has no text {field!r} to count by")
+        counts = np.bincount(table.column(field), minlength=1)
+        counts[0] = 0
+        return {table.pool.texts[code]: int(counts[code]) for code in np.flatnonzero(counts)}
+
+    def names(self, kind: Kind) -> list[str]:
+        """The names of all objects of a kind, in order."""
+        return sorted(self._tables[kind].rows)
+
+    def objects(self, kind: Kind) -> Iterator[ManagedObject]:
+        """All objects of a kind, in the order of their names."""
+        table = self._tables[kind]
+        return (ManagedObject(table, name) for name in self.names(kind))
+
+    def overlay(self, clusters: int = 0) -> Overlay:
+        """What conditions may ask of the overlay as a whole."""
+        broker, subscriber, publisher = (self.count(kind) for kind in KINDS)
+        return Overlay(broker, subscriber, publisher, clusters)
+
+    def rows(
+        self, kind: Kind, now: float = 0.0, overlay: Overlay | None = None, name: str | None = None
+    ) -> Rows:
+        """The objects of a kind, or one of them, for a condition to be asked of."""
+        table = self._tables[kind]
+        which = slice(0, len(table))
+        if name is not None:
+            which = slice(table.rows[name], table.rows[name] + 1)
+        return Rows(table, which, now, overlay or self.overlay())
+
+    def select(
+        self, kind: Kind, condition: Condition | str, now: float = 0.0, clusters: int = 0
+    ) -> list[str]:
+        """The names of the objects for which a condition holds, in order."""
+        if isinstance(condition, str):
+            condition = Condition.parse(condition, kind)
+        rows = self.rows(kind, now, self.overlay(clusters))
+        return sorted(rows.names[condition.holds(rows)].tolist())
+
+    def size_bytes(self) -> int:
+        """How much memory the objects take, without what they share; takes a while to find out."""
+        return sum(table.size_bytes() for table in self._tables.values())
+
+    # Keeping.
+
+    @property
+    def changed(self) -> int:
+        """How many objects have changed since the last commit."""
+        return sum(map(len, self._changed.values()))
+
+    def commit(self) -> int:
+        """Write what has changed since the last commit; how many objects those were."""
+        count = self.changed
+        if self._file is not None and count:
+            self._file.write(self._tables, self._changed)
+        for names in self._changed.values():
+            names.clear()
+        return count
+
+    def close(self) -> None:
+        """Let go of the file. What was not committed is not in it."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Mib:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def check_invariants(self) -> None:
+        for table in self._tables.values():
+            table.check_invariants()
+
+    def _apply_gone(self, table: Table, report: Gone) -> ManagedObject | None:
+        row = table.rows.get(report.name)
+        if row is None:
+            return None
+        if report.broker is not None and report.kind != "broker":
+            at, to = table.get(row, "broker"), table.get(row, "placed_on")
+            if at and at != report.broker:
+                if to == report.broker:  # it came there and left before anybody told of it
+                    self._put(table, report.name, {"placed_on": ""})
+                return ManagedObject(table, report.name)
+            if to and to != report.broker:  # it was told to go there, and is on its way
+                self._put(table, report.name, {"broker": ""})
+                return ManagedObject(table, report.name)
+        self._remove(table, report.name)
+        return None
+
+    def _remove(self, table: Table, name: str) -> None:
+        self._require_writable()
+        table.remove(name)
+        self._note(table, name)
+
+    def _put(self, table: Table, name: str, values: dict[str, Any]) -> None:
+        self._require_writable()
+        row = table.rows.get(name)
+        is_new = row is None
+        row = table.add(name) if row is None else row
+        try:
+            table.put(row, values)
+        except InvalidInputError:
+            if is_new:
+                table.remove(name)
+            raise
+        self._note(table, name)
+
+    def _change(self, table: Table, name: str, bit: int, wanted: bool) -> None:
+        self._require_writable()
+        table.set_bits(table.rows[name], bit, wanted)
+        self._note(table, name)
+
+    def _bits_in_use(self) -> int:
+        in_use = 0
+        for table in self._tables.values():
+            in_use |= table.bits_in_use()
+        return in_use
+
+    def _note(self, table: Table, name: str) -> None:
+        if self._file is not None:
+            self._changed[table.kind].add(name)
+
+    def _require_writable(self) -> None:
+        if self._read_only:
+            raise InvalidInputError("this MIB is open to be looked at, not to be changed")
+
+
+def _with_bit(table: Table, bit: int) -> Array:
+    carrying: Array = (table.column("marks") & np.uint64(1 << bit)) != 0
+    return carrying
+
+
+def _fields_of(report: Report) -> dict[str, Any]:
+    match report:
+        case BrokerInfo():
+            links = list(report.links)
+            return {"address": report.address, "master": report.master, "links": links}
+        case BrokerMedoid():
+            return _medoid_fields(report)
+        case BrokerUtilisation():
+            return {
+                "subscribers": report.subscribers,
+                "subscriptions": report.subscriptions,
+                "published": report.published,
+                "delivered": report.delivered,
+                "load": report.load,
+                "memory": report.memory,
+            }
+        case SubscriberInfo():
+            return {
+                "broker": report.broker,
+                "medoid": report.medoid,
+                "spread": report.spread,
+                "subscriptions": report.subscriptions,
+            }
+        case NotificationReport():
+            return {
+                "broker": report.broker,
+                "mean_hops": report.mean_hops,
+                "hops_deviation": report.deviation,
+                "notifications": sum(report.histogram.values()),
+                "histogram": {str(hops): n for hops, n in sorted(report.histogram.items())},
+                "publishers": dict(report.publishers),
+            }
+        case PublisherInfo():
+            return {"broker": report.broker, "medoid": report.medoid, "spread": report.spread}
+        case Gone():
+            return {}
+        case _:
+            assert_never(report)
+
+
+def _medoid_fields(report: BrokerMedoid) -> dict[str, Any]:
+    groups = [
+        {"medoid": group.medoid, "spread": group.spread, "subscribers": group.subscribers}
+        for group in report.groups
+    ]
+    return {
+        "medoid": report.medoid,
+        "spread": report.spread,
+        "subscribers": report.subscribers,
+        "groups": groups,
+        "smaller_group": _smaller(report.groups),
+    }
+
+
+def _smaller(groups: tuple[MedoidGroup, ...]) -> str:
+    """The medoid of the smallest of several groups; '' when two are as small as each other."""
+    by_size = sorted(groups, key=lambda group: group.subscribers)
+    if len(by_size) < 2 or by_size[0].subscribers == by_size[1].subscribers:
+        return ""
+    return by_size[0].medoid

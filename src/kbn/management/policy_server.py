@@ -1,0 +1,170 @@
+"""The policy server: reports and the time go in, instructions come out.
+
+It takes each report into the MIB and asks its policies; what they decide becomes instructions
+(`actions.py`), to a broker itself or through the trigger broker. It opens no connection: its shell
+carries instructions out and tells how that went.
+
+Several policy servers may share an overlay. Each says every few seconds that it is there; the one
+whose name comes first acts, and the others keep their MIB and stand by. Two who act for a moment do
+no harm: an instruction given twice is carried out once. While nobody acts, brokers and clients go
+on where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbn.errors import KbnError
+from kbn.filters import Notification, Subscription
+from kbn.management import instructions, reports
+from kbn.management.action_log import LogEntry
+from kbn.management.actions import (
+    DECIDED,
+    LOAD_MAX,
+    Actions,
+    Announce,
+    Effect,
+    Instruct,
+    Outcome,
+)
+from kbn.management.engine import Decision, PolicyEngine
+from kbn.management.instructions import PolicyServerInfo, RequestInfo
+from kbn.management.places import Places
+from kbn.management.reports import BrokerInfo, Gone, Kind, Report
+
+BEAT_S = 2.0
+"""How often a policy server says that it is there."""
+SILENT_S = 3 * BEAT_S + 1.0
+"""Another that was not heard of for so long is gone."""
+ASK_EVERY_S = 300.0
+"""How often everybody is asked who they are, in case a report was lost."""
+FORGET_AFTER_S = 1000.0
+"""A client nobody has told of for so long is forgotten: it was asked for three times."""
+CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
+
+
+class PolicyServer:
+    """One policy server; `name` tells it from others that share the overlay.
+
+    Its engine's log tells what was decided and what came of it.
+    """
+
+    def __init__(
+        self, name: str, engine: PolicyEngine, places: Places, load_max: float = LOAD_MAX
+    ) -> None:
+        self.name = name
+        self.engine = engine
+        self.places = places
+        self.actions = Actions(engine.mib, places, load_max)
+        self.unreadable = 0
+        self._others: dict[str, float] = {}
+        self._acted = False
+        self._beat_at: float | None = None
+        self._asked_at = 0.0
+        self._since: float | None = None
+        self._told = 0
+
+    @property
+    def wanted(self) -> Subscription:
+        """What to subscribe to at the trigger broker."""
+        return instructions.of_type("Report")
+
+    def acts(self, now: float) -> bool:
+        """Whether it is this one's turn to act."""
+        self._others = {n: at for n, at in self._others.items() if now - at <= SILENT_S}
+        return all(self.name < other for other in self._others)
+
+    def connected(self, now: float) -> list[Effect]:
+        """The trigger broker is there (again): ask everybody who they are."""
+        self._beat_at = None
+        self._asked_at = now - ASK_EVERY_S
+        return self.tick(now)
+
+    def received(self, notification: Notification, now: float) -> list[Effect]:
+        """A notification came from the trigger broker; what is no report is counted and dropped."""
+        other = instructions.from_notification(notification)
+        if isinstance(other, PolicyServerInfo):
+            if other.server != self.name:
+                self._others[other.server] = now
+            return []
+        try:
+            report = reports.from_notification(notification)
+        except KbnError as error:
+            self.unreadable += 1
+            self._note(now, "read", None, f"not done: {error}")
+            return []
+        return self.reported(report, now)
+
+    def reported(self, report: Report, now: float) -> list[Effect]:
+        """Take in a report, and do what policies make of it."""
+        self._look_at_brokers(report, now)
+        if not self.acts(now):
+            self.engine.mib.apply(report, now)
+            return []
+        return self._carry_out(self.engine.reported(report, now), now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """Do what is due by the clock."""
+        effects: list[Effect] = []
+        if self._beat_at is None or now - self._beat_at >= BEAT_S:
+            self._beat_at = now
+            effects.append(Announce(instructions.to_notification(PolicyServerInfo(self.name))))
+        if now - self._asked_at >= ASK_EVERY_S:
+            self._asked_at = now
+            self._forget_silent(now)
+            effects.append(Announce(instructions.to_notification(RequestInfo())))
+        plan_changed = self.places.look(now)
+        self.engine.clusters = self.places.clusters
+        acts, acted = self.acts(now), self._acted
+        self._acted = acts
+        if not acts:
+            return effects
+        if plan_changed or not acted:
+            effects += self._carry_out(self.engine.happened("PlanChange", now), now)
+        effects += self._carry_out(self.engine.tick(now), now)
+        return effects + self._done(self.actions.flush(now), now)
+
+    def answered(self, instruct: Instruct, outcome: str, now: float) -> None:
+        """How an instruction to a broker went."""
+        if outcome:
+            self.actions.failed(instruct)
+            self._note(now, instruct.what, instruct.broker, f"not done: {outcome}")
+
+    def _forget_silent(self, now: float) -> None:
+        """Forget clients who went without a word, once there was time to hear of everybody."""
+        self._since = now if self._since is None else self._since
+        if now - self._since >= FORGET_AFTER_S:
+            for kind in CLIENTS:
+                for name in self.engine.mib.forget_silent(kind, now - FORGET_AFTER_S):
+                    self.engine.log.add(LogEntry(now, "", "forget", kind, name, "was silent"))
+
+    def _look_at_brokers(self, report: Report, now: float) -> None:
+        if isinstance(report, BrokerInfo):
+            self.places.heard_of(report.broker, report.master, report.links, now)
+        elif isinstance(report, Gone) and report.kind == "broker":
+            self.places.lost(report.name, now)
+
+    def _carry_out(self, decisions: Iterable[Decision], now: float) -> list[Effect]:
+        effects = self._done((self.actions.carry_out(each, now) for each in decisions), now)
+        if self.actions.plan_changed:
+            self.actions.plan_changed = False
+            effects += self._carry_out(self.engine.happened("PlanChange", now), now)
+        return effects
+
+    def news(self) -> list[LogEntry]:
+        """What came of decisions, and what else was logged, since this was last asked."""
+        log = self.engine.log
+        found = [entry for entry in log.since(self._told) if entry.outcome != DECIDED]
+        self._told = log.written
+        return found
+
+    def _done(self, outcomes: Iterable[Outcome], now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for outcome in outcomes:
+            self.engine.record(outcome.decision, outcome.text)
+            effects += outcome.effects
+        return effects
+
+    def _note(self, now: float, action: str, broker: str | None, outcome: str) -> None:
+        kind: Kind | None = None if broker is None else "broker"
+        self.engine.log.add(LogEntry(now, "", action, kind, broker, outcome))

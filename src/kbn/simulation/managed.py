@@ -1,0 +1,191 @@
+"""A managed overlay in memory: brokers with agents, a trigger broker, policy servers, publishers.
+
+All of it is the real thing but for sockets and the clock: reports are notifications of a trigger
+broker in a network of its own, policy servers are its clients, and what they tell a broker goes
+through a client of that broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kbn.broker.topology import Topology
+from kbn.clustering import SemanticMap
+from kbn.filters import Notification
+from kbn.management import instructions, reports, terms
+from kbn.management.actions import Announce, Effect, Instruct
+from kbn.management.broker_agent import BrokerAgent
+from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPublisherMedoids
+from kbn.management.policy_server import PolicyServer
+from kbn.management.publisher_agent import PublisherAgent
+from kbn.ontology import Ontology
+from kbn.simulation.network import Network, SimulatedClient
+
+TRIGGER = "trigger"
+ROUNDS_MAX = 1000
+
+
+class ManagedPublisher:
+    """A publisher that asks where to go before it publishes, and goes where it is told."""
+
+    def __init__(self, managed: ManagedNetwork, name: str, at: str) -> None:
+        self._managed = managed
+        self.name = name
+        self._agent = PublisherAgent(name, managed.semantic_map)
+        self._line = managed.trigger.client(name, TRIGGER)
+        self._line.subscribe(instructions.of_type("Instruction", publisherId=name))
+        self._line.subscribe(instructions.of_type("RequestInfo"))
+        self._line.subscribe(instructions.of_type("RequestPublisherMedoids"))
+        self._read = 0
+        self._start = at
+        self.client: SimulatedClient | None = None
+
+    @property
+    def broker(self) -> str | None:
+        return None if self.client is None else self.client.broker
+
+    def intend(self, notification: Notification | Mapping[str, object]) -> None:
+        """Say what is about to be published, so that it can be told where."""
+        if not isinstance(notification, Notification):
+            notification = Notification(notification)
+        self._agent.publishing(notification)
+
+    def publish(self, notification: Notification | Mapping[str, object], **options: Any) -> int:
+        """Publish where it is; where it likes, when nobody has told it anything."""
+        self.intend(notification)
+        if self.client is None:
+            self.client = self._managed.network.client(self.name, self._start)
+        return self.client.publish(notification, **options)
+
+    def work(self) -> bool:
+        """Tell what is new and follow what was said; whether there was anything."""
+        again = False
+        for received in self._line.received[self._read :]:
+            order = instructions.from_notification(received.notification)
+            if isinstance(order, PlacePublisher):
+                self._go(order.broker)
+            again |= isinstance(order, RequestInfo | RequestPublisherMedoids)
+        was_told = self._read < len(self._line.received)
+        self._read = len(self._line.received)
+        info = self._agent.info(self.broker, again=again)
+        if info is not None and info.medoid is not None:
+            self._line.publish(reports.to_notification(info))
+        return was_told or info is not None
+
+    def _go(self, broker: str) -> None:
+        self._start = broker
+        if self.client is not None and self.client.broker != broker:
+            self.client.move(broker)
+
+
+class ManagedNetwork:
+    """A network whose brokers are managed; addresses of brokers are their names.
+
+    `servers` are policy servers; one can be taken away and put back: the rest goes on.
+    """
+
+    def __init__(
+        self,
+        topology: Topology | Mapping[str, str | None],
+        ontology: Ontology,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        self.network = Network(topology, ontology, seed, **options)
+        self.trigger = Network({TRIGGER: None}, terms.ontology(), seed)
+        self.semantic_map = SemanticMap(ontology)
+        self.now = 0.0
+        self.servers: dict[str, PolicyServer] = {}
+        self.publishers: dict[str, ManagedPublisher] = {}
+        self._lines: dict[str, SimulatedClient] = {}
+        self._read: dict[str, int] = {}
+        self._managers: dict[tuple[str, str], SimulatedClient] = {}
+        self._agents: dict[str, BrokerAgent] = {}
+        for name in self.network.brokers:
+            self.watch(name)
+
+    def watch(self, broker: str) -> None:
+        """Give a broker an agent: at the start, and when it was restarted."""
+        self._agents[broker] = BrokerAgent(self.network.broker(broker), broker, self.semantic_map)
+        if f"agent of {broker}" not in self._lines:
+            line = self.trigger.client(f"agent of {broker}", TRIGGER)
+            line.subscribe(instructions.of_type("RequestInfo"))
+            self._lines[f"agent of {broker}"] = line
+
+    def serve(self, server: PolicyServer) -> None:
+        """Have a policy server at work."""
+        line = self._lines.get(server.name) or self.trigger.client(server.name, TRIGGER)
+        if server.name not in self._lines:
+            line.subscribe(server.wanted)
+            self._lines[server.name] = line
+            self.trigger.run()
+        self._read[server.name] = len(line.received)
+        self.servers[server.name] = server
+        self._do(server, server.connected(self.now))
+
+    def stop(self, name: str) -> None:
+        """A policy server is gone without a word."""
+        del self.servers[name]
+
+    def publisher(self, name: str, at: str) -> ManagedPublisher:
+        """A publisher that starts at a broker unless it is told another."""
+        made = self.publishers[name] = ManagedPublisher(self, name, at)
+        return made
+
+    def run(self, seconds: float = 0.0, step_s: float = 1.0) -> None:
+        """Let everybody work until nobody has anything to say; then so much time pass."""
+        end = self.now + seconds
+        self._settle()
+        while self.now < end:
+            self.now = min(end, self.now + step_s)
+            for server in list(self.servers.values()):
+                self._do(server, server.tick(self.now))
+            self._settle()
+
+    def _settle(self) -> None:
+        for _ in range(ROUNDS_MAX):
+            self.network.run()
+            said = [self._report(name) for name in self._agents]
+            said += [each.work() for each in self.publishers.values()]
+            self.trigger.run()
+            said += [self._serve(server) for server in list(self.servers.values())]
+            if not any(said):
+                return
+        raise AssertionError(f"the managed network is not quiet after {ROUNDS_MAX} rounds")
+
+    def _report(self, broker: str) -> bool:
+        agent, line = self._agents[broker], self._lines[f"agent of {broker}"]
+        if self.network.brokers.get(broker) is None:
+            return False
+        if line.received:
+            line.received.clear()
+            self.network.broker(broker).answers["report"]({"what": "info", "every": 30.0})
+            self.network.broker(broker).answers["report"]({"what": "subscribers"})
+        found = agent.reports(self.now)
+        for report in found:
+            line.publish(reports.to_notification(report))
+        return bool(found)
+
+    def _serve(self, server: PolicyServer) -> bool:
+        line = self._lines[server.name]
+        news = line.received[self._read[server.name] :]
+        self._read[server.name] = len(line.received)
+        for received in news:
+            self._do(server, server.received(received.notification, self.now))
+        return bool(news)
+
+    def _do(self, server: PolicyServer, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Announce):
+                self._lines[server.name].publish(effect.notification)
+            else:
+                self._instruct(server, effect)
+
+    def _instruct(self, server: PolicyServer, instruct: Instruct) -> None:
+        key = (server.name, instruct.broker)
+        manager = self._managers.get(key)
+        if manager is None:
+            name = f"{server.name} at {instruct.broker}"
+            manager = self._managers[key] = self.network.client(name, instruct.broker)
+        manager.ask(instruct.what, **instruct.about)

@@ -1,0 +1,199 @@
+"""A policy server on the network: the pure `PolicyServer`, driven by the trigger broker's
+notifications and the clock.
+
+Instructions go to each broker over a line of its own, one after the other, so that a broker that
+does not answer holds up nobody else. Files of policies are read again when they change; a bad one
+is told and the policies in force stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kbn.errors import KbnError, TransportError
+from kbn.management.action_log import LogEntry
+from kbn.management.actions import Announce, Effect, Instruct
+from kbn.management.policy_server import PolicyServer
+from kbn.transport.client import Client
+from kbn.transport.clock import Backoff
+
+TICK_S = 0.2
+COMMIT_EVERY_S = 1.0
+ANSWER_S = 10.0
+IDLE_S = 60.0
+WAITING_MAX = 10_000
+
+log = logging.getLogger("kbn.transport")
+Tell = Callable[[LogEntry], None]
+
+
+class PolicyServerShell:
+    """Runs a policy server against the trigger broker at a URL; `tell` gets each entry of its log.
+
+    `policies` are the files and folders its policies came from.
+    """
+
+    def __init__(
+        self,
+        server: PolicyServer,
+        trigger: str,
+        *,
+        policies: Iterable[Path] = (),
+        tell: Tell = lambda entry: None,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._server = server
+        self._trigger = trigger
+        self._paths = tuple(policies)
+        self._tell = tell
+        self._token = token
+        self._tls = tls
+        self._client: Client | None = None
+        self._lines: dict[str, _Line] = {}
+        self._read_at = self._files()
+
+    async def run(self) -> None:
+        """Manage the overlay until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen())
+                group.create_task(self._tick())
+        finally:
+            for line in self._lines.values():
+                line.task.cancel()
+            await asyncio.gather(
+                *(line.task for line in self._lines.values()), return_exceptions=True
+            )
+            self._server.engine.mib.commit()
+            self._server.engine.mib.close()
+
+    def reload(self) -> None:
+        """Read the policies again."""
+        self._read_at = self._files()
+        self._server.engine.reload(self._paths, time.time())
+        self._do([])
+
+    # The trigger broker.
+
+    async def _listen(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await self._heed()
+            except KbnError as error:
+                log.warning("%s: %s", self._trigger, error)
+            self._client = None
+            await asyncio.sleep(backoff.next_s())
+
+    async def _heed(self) -> None:
+        options = {"token": self._token}
+        async with Client(
+            self._trigger, self._server.name, options, self._tls, None, None
+        ) as client:
+            feed = await client.subscribe(self._server.wanted)
+            self._client = client
+            self._do(self._server.connected(time.time()))
+            async for notification in feed:
+                self._do(self._server.received(notification, time.time()))
+
+    async def _tick(self) -> None:
+        committed_at = looked_at = time.time()
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = time.time()
+            if self._client is not None:
+                self._do(self._server.tick(now))
+            if now - committed_at >= COMMIT_EVERY_S:
+                committed_at = now
+                self._server.engine.mib.commit()
+            if now - looked_at >= COMMIT_EVERY_S:
+                looked_at = now
+                if self._files() != self._read_at:
+                    self.reload()
+
+    def _files(self) -> dict[Path, int]:
+        """The files of policies, and when each was changed."""
+        found = {}
+        for path in self._paths:
+            for file in sorted(path.glob("*.y*ml")) if path.is_dir() else [path]:
+                try:
+                    found[file] = file.stat().st_mtime_ns
+                except OSError:
+                    found[file] = 0
+        return found
+
+    # What is to be done.
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Announce):
+                self._announce(effect)
+            else:
+                self._instruct(effect)
+        for entry in self._server.news():
+            self._tell(entry)
+
+    def _announce(self, announce: Announce) -> None:
+        if self._client is not None:
+            publishing = asyncio.ensure_future(self._client.publish(announce.notification))
+            publishing.add_done_callback(_look_at)
+
+    def _instruct(self, instruct: Instruct) -> None:
+        line = self._lines.get(instruct.url)
+        if line is None or line.task.done():
+            line = self._lines[instruct.url] = _Line()
+            line.task = asyncio.ensure_future(self._work(instruct.url, line))
+        try:
+            line.waiting.put_nowait(instruct)
+        except asyncio.QueueFull:
+            self._server.answered(instruct, "too much waits for this broker", time.time())
+
+    async def _work(self, url: str, line: _Line) -> None:
+        """Tell one broker what waits for it; the line ends when nothing did for a while."""
+        options = {"token": self._token}
+        while True:
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    instruct = await line.waiting.get()
+            except TimeoutError:
+                return
+            name = f"{self._server.name} at {instruct.broker}"
+            try:
+                async with Client(url, name, options, self._tls, ANSWER_S, None) as client:
+                    while True:
+                        await self._ask(client, instruct)
+                        instruct = line.waiting.get_nowait()
+            except asyncio.QueueEmpty:
+                continue
+            except KbnError as error:
+                self._server.answered(instruct, str(error), time.time())
+
+    async def _ask(self, client: Client, instruct: Instruct) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await client.ask(instruct.what, **instruct.about)
+        except TimeoutError:
+            raise TransportError(f"{instruct.url} gave no answer in {ANSWER_S:g} s") from None
+        except TransportError:
+            raise
+        except KbnError as error:
+            self._server.answered(instruct, str(error), time.time())
+
+
+class _Line:
+    """What waits to be told to one broker, and who tells it."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Queue[Instruct] = asyncio.Queue(WAITING_MAX)
+        self.task: asyncio.Task[None]
+
+
+def _look_at(publishing: asyncio.Future[None]) -> None:
+    if not publishing.cancelled() and publishing.exception() is not None:
+        log.warning("not published: %s", publishing.exception())

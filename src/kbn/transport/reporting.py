@@ -1,0 +1,109 @@
+"""A managed broker's line to the trigger broker: what its agent has to tell is published there.
+
+The broker works as ever while the trigger broker is away; its agent gathers what changes, and tells
+it when the line stands again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from time import process_time
+
+import psutil
+
+from kbn.clustering import SemanticMap
+from kbn.errors import KbnError
+from kbn.management import instructions, reports
+from kbn.management.broker_agent import INFO_EVERY_S, BrokerAgent
+from kbn.ontology import Ontology
+from kbn.transport.client import Client
+from kbn.transport.clock import Backoff, now
+from kbn.transport.server import BrokerServer
+
+LOOK_EVERY_S = 0.2
+
+log = logging.getLogger("kbn.transport")
+
+
+class Reporting:
+    """Tells the trigger broker at a URL what there is to know of a server's broker."""
+
+    def __init__(
+        self,
+        server: BrokerServer,
+        trigger: str,
+        *,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._server = server
+        self._trigger = trigger
+        self._token = token
+        self._tls = tls
+        self._agent: BrokerAgent | None = None
+        self._ontology: Ontology | None = None
+        self._busy_s, self._looked_at = process_time(), now()
+        server.beside(self.run)
+
+    async def run(self) -> None:
+        """Report until cancelled; what goes wrong is logged, and tried again."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self._report()
+            except KbnError as error:
+                log.warning("%s: management: %s", self._server.broker.name, error)
+            await asyncio.sleep(backoff.next_s())
+
+    async def _report(self) -> None:
+        broker = self._server.broker
+        options = {"token": self._token}
+        async with Client(
+            self._trigger, f"agent of {broker.name}", options, self._tls, None, None
+        ) as client:
+            listening = asyncio.ensure_future(self._listen(client))
+            try:
+                while not listening.done():
+                    agent = await self._with_map()
+                    for report in agent.reports(now(), load=self._load(), memory=_memory()):
+                        await client.publish(reports.to_notification(report))
+                    await asyncio.sleep(LOOK_EVERY_S)
+                listening.result()
+            finally:
+                listening.cancel()
+
+    async def _listen(self, client: Client) -> None:
+        """Tell everything again when somebody new asks."""
+        async for _ in client.subscribe(instructions.of_type("RequestInfo")):
+            answer = self._server.broker.answers.get("report")
+            if answer is not None:
+                answer({"what": "info", "every": INFO_EVERY_S})
+                answer({"what": "subscribers"})
+
+    async def _with_map(self) -> BrokerAgent:
+        """The agent, with a map of the ontology that the broker has now."""
+        broker = self._server.broker
+        ontology = broker.table.ontology
+        if self._agent is not None and ontology is self._ontology:
+            return self._agent
+        # A large ontology's map takes a while, and the broker goes on meanwhile.
+        made = None if ontology is None else await asyncio.to_thread(SemanticMap, ontology)
+        self._ontology = ontology
+        if self._agent is None:
+            self._agent = BrokerAgent(broker, self._server.url, made)
+        else:
+            self._agent.use_map(made)
+        return self._agent
+
+    def _load(self) -> float:
+        """The share of time this process was busy since the last look."""
+        busy_s, at = process_time(), now()
+        share = (busy_s - self._busy_s) / max(at - self._looked_at, 1e-6)
+        self._busy_s, self._looked_at = busy_s, at
+        return min(share, 1.0)
+
+
+def _memory() -> int:
+    return int(psutil.Process().memory_info().rss)

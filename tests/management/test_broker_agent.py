@@ -1,0 +1,171 @@
+"""A broker's agent: what it keeps as clients come and go is what would be worked out anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from kbn import data
+from kbn.clustering import SemanticMap
+from kbn.filters.mentions import terms_named_in
+from kbn.management.broker_agent import AT_ONCE_MAX, BrokerAgent
+from kbn.management.reports import (
+    BrokerInfo,
+    BrokerMedoid,
+    BrokerUtilisation,
+    Gone,
+    NotificationReport,
+    SubscriberInfo,
+)
+from kbn.ontology import Ontology
+from kbn.simulation import Network
+
+HERE = data.namespace("conference")
+
+
+@pytest.fixture(scope="module")
+def semantic_map() -> SemanticMap:
+    return SemanticMap(Ontology.load(data.path("conference")))
+
+
+def make(semantic_map: SemanticMap) -> tuple[Network, BrokerAgent]:
+    network = Network({"root": None, "east": "root"}, semantic_map.ontology)
+    agent = BrokerAgent(network.broker("east"), "kbn://east", semantic_map, groups_every_s=0.0)
+    return network, agent
+
+
+def test_it_says_who_the_broker_is_once_and_again_after_a_while(semantic_map: SemanticMap) -> None:
+    _, agent = make(semantic_map)
+    info = BrokerInfo("east", "kbn://east", "root", ("root",))
+    assert agent.reports(0.0) == [info]
+    assert agent.reports(1.0) == []
+    assert agent.reports(31.0) == [info]
+
+
+def test_it_tells_of_a_subscriber_when_its_wishes_change_and_when_it_is_gone(
+    semantic_map: SemanticMap,
+) -> None:
+    network, agent = make(semantic_map)
+    agent.reports(0.0)
+    ann = network.client("ann", "east")
+    network.run()
+    assert agent.reports(0.0) == [], "who wants nothing is no subscriber"
+    first = ann.subscribe(f"a @> <{HERE}Paper>")
+    network.run()
+    assert agent.reports(0.0) == [SubscriberInfo("ann", "east", HERE + "Paper", 0.0, 1)]
+    ann.subscribe(f"a @> <{HERE}Paper> and b @= <{HERE}Contribution>")
+    network.run()
+    [told] = agent.reports(0.0)
+    assert isinstance(told, SubscriberInfo) and told.subscriptions == 2 and told.spread > 0
+    ann.unsubscribe(first)
+    ann.unsubscribe(2)
+    network.run()
+    assert agent.reports(0.0) == [Gone("subscriber", "ann", "east")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_it_keeps_is_what_would_be_worked_out_anew(
+    seed: int, semantic_map: SemanticMap
+) -> None:
+    print(f"seed {seed}")
+    dice = Random(seed)
+    network, agent = make(semantic_map)
+    classes = sorted(semantic_map.ontology.classes)
+    clients = [network.client(f"c{n}", "east") for n in range(6)]
+    boss = network.client("boss", "east")
+    held: dict[str, list[int]] = {client.name: [] for client in clients}
+    medoids: dict[str, str | None] = {}
+    for _ in range(40):
+        client = dice.choice(clients)
+        if held[client.name] and dice.random() < 0.4:
+            client.unsubscribe(held[client.name].pop(dice.randrange(len(held[client.name]))))
+        else:
+            named = " and ".join(f"{a} @= <{dice.choice(classes)}>" for a in "abc")
+            held[client.name].append(client.subscribe(named))
+        if dice.random() < 0.3:
+            boss.ask("report", what="medoids", groups=dice.randint(1, 3))
+        network.run()
+        for report in agent.reports(0.0):
+            if isinstance(report, SubscriberInfo):
+                medoids[report.subscriber] = report.medoid
+            elif isinstance(report, Gone):
+                medoids.pop(report.name, None)
+            elif isinstance(report, BrokerMedoid):
+                check(report, network, semantic_map)
+    wanted = {
+        name: semantic_map.medoid(terms).term for name, terms in terms_of(network).items() if terms
+    }
+    assert medoids == wanted
+
+
+def terms_of(network: Network) -> dict[str, list[str]]:
+    return {
+        name: [
+            term.iri
+            for subscription in attached.subscriptions.values()
+            for term in terms_named_in(subscription)
+        ]
+        for name, attached in network.broker("east").clients.items()
+    }
+
+
+def check(report: BrokerMedoid, network: Network, semantic_map: SemanticMap) -> None:
+    everything = Counter(iri for terms in terms_of(network).values() for iri in terms)
+    anew = semantic_map.medoid(everything)
+    assert (report.medoid, report.spread) == (anew.term, anew.spread)
+    assert report.subscribers == sum(map(bool, terms_of(network).values()))
+    assert sum(group.subscribers for group in report.groups) == report.subscribers
+
+
+def test_it_reports_what_it_is_asked_for_now_or_every_so_often(semantic_map: SemanticMap) -> None:
+    network, agent = make(semantic_map)
+    ann, boss = network.client("ann", "east"), network.client("boss", "east")
+    ann.subscribe("price > 3")
+    network.run()
+    agent.reports(0.0)
+    boss.ask("report", what="utilisation", every=10.0)
+    boss.ask("report", what="hops")
+    network.client("bob", "root").publish({"price": 5})
+    network.run()
+    boss.ask("report", what="hops")
+    network.run()
+    told = agent.reports(0.0, load=0.25, memory=100)
+    assert NotificationReport.of("ann", "east", {2: 1}, {"bob": 1}) in told
+    assert BrokerUtilisation("east", 1, 1, 0, 1, 0.25, 100) in told
+    assert agent.reports(9.0) == []
+    assert [type(each) for each in agent.reports(10.0)] == [BrokerUtilisation]
+
+
+def test_wrong_requests_are_refused_and_change_nothing(semantic_map: SemanticMap) -> None:
+    network, agent = make(semantic_map)
+    boss = network.client("boss", "east")
+    agent.reports(0.0)
+    wrong = [
+        {"what": "weather"},
+        {},
+        {"what": "medoids", "groups": 0},
+        {"what": "hops", "every": -1},
+    ]
+    for about in wrong:
+        boss.ask("report", **about)
+    network.run()
+    assert len(boss.failed) == len(wrong) and agent.reports(0.0) == []
+
+
+def test_many_at_once_are_told_of_in_turns(semantic_map: SemanticMap) -> None:
+    network, agent = make(semantic_map)
+    for number in range(AT_ONCE_MAX + 20):
+        network.client(f"c{number}", "east").subscribe("price > 3")
+    network.run()
+    first, second = (agent.reports(0.0) for _ in range(2))
+    assert sum(isinstance(each, SubscriberInfo) for each in first) == AT_ONCE_MAX
+    assert len(second) == 20
+
+
+def test_an_unmanaged_broker_keeps_no_changes() -> None:
+    network = Network({"root": None})
+    network.client("ann", "root").subscribe("price > 3")
+    network.run()
+    assert network.broker("root").changes.take_wishes(10) == []

@@ -1,0 +1,105 @@
+"""Reports and instructions: what is told is what is heard, and what is no report is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbn.errors import InvalidInputError
+from kbn.filters import Notification
+from kbn.management import instructions, reports, terms
+from kbn.management.instructions import (
+    PlacePublisher,
+    PolicyServerInfo,
+    RequestInfo,
+    RequestPublisherMedoids,
+)
+from kbn.management.reports import (
+    BrokerInfo,
+    BrokerMedoid,
+    BrokerUtilisation,
+    Gone,
+    MedoidGroup,
+    NotificationReport,
+    PublisherInfo,
+    SubscriberInfo,
+)
+
+REPORTS = [
+    BrokerInfo("east", "kbn://127.0.0.1:1", "root", ("root", "far")),
+    BrokerInfo("root", "kbn://127.0.0.1:2"),
+    BrokerMedoid("east", "ex:Tea", 70.7, 3, (MedoidGroup("ex:Tea", 1.5, 2),)),
+    BrokerMedoid("east", None, 0.0, 0),
+    BrokerUtilisation("east", 1, 2, 3, 4, 0.5, 6),
+    SubscriberInfo("ann", "east", None, 0.0, 1),
+    SubscriberInfo("ann", "east", "ex:Tea", 2.5, 7),
+    NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {"bob": 9}),
+    PublisherInfo("bob", None, "ex:Tea", 0.0),
+    PublisherInfo("bob", "east", None, 0.0),
+    Gone("subscriber", "ann", "east"),
+    Gone("broker", "east"),
+    Gone("publisher", "bob"),
+]
+INSTRUCTIONS = [
+    PlacePublisher("bob", "east", "kbn://127.0.0.1:1"),
+    RequestPublisherMedoids(),
+    RequestInfo(),
+    PolicyServerInfo("one"),
+]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.type)
+def test_a_report_comes_back_from_its_notification(report: reports.Report) -> None:
+    assert reports.from_notification(reports.to_notification(report)) == report
+
+
+@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=lambda one: type(one).__name__)
+def test_so_does_an_instruction(instruction: instructions.Instruction) -> None:
+    notification = instructions.to_notification(instruction)
+    assert instructions.from_notification(notification) == instruction
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.type)
+def test_a_subscription_to_a_class_has_the_reports_below_it(report: reports.Report) -> None:
+    """The thesis' Code Examples 1 and 2: a manager subscribes to a class of messages."""
+    ontology = terms.ontology()
+    notification = reports.to_notification(report)
+
+    def hears(name: str) -> bool:
+        return instructions.of_type(name).matches(notification, ontology)
+
+    assert hears("Report") and hears(report.type)
+    assert hears("BrokerMessage") == isinstance(
+        report, BrokerInfo | BrokerMedoid | BrokerUtilisation
+    )
+    assert not hears("Instruction")
+
+
+def test_the_report_of_the_thesis_has_its_mean_and_deviation() -> None:
+    """Code Example 7: six over one hop, two over four, one over seven."""
+    report = NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {})
+    assert report.mean_hops == pytest.approx(21 / 9)
+    assert report.deviation == pytest.approx((38 / 9) ** 0.5)
+    assert NotificationReport.of("ann", "east", {}, {}).mean_hops == 0
+
+
+BAD = [
+    Notification({"price": 5}),
+    Notification({"message": "broker_info"}),
+    Notification({"message": terms.type_of("place_publisher")}),
+    Notification({"message": terms.type_of("broker_info")}),
+    Notification({"message": terms.type_of("broker_info"), "brokerId": 5, "address": "x"}),
+    Notification(
+        {
+            "message": terms.type_of("notification_report"), "subscriberId": "a",
+            "currentBroker": "b", "meanHops": 1.0, "standardDeviation": 0.0,
+            "histogram": "no JSON", "publishers": "{}",
+        }
+    ),
+    Notification({"message": terms.type_of("departure"), "about": "cat", "catId": "c"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("notification", BAD, ids=range(len(BAD)))
+def test_what_is_no_report_is_refused(notification: Notification) -> None:
+    with pytest.raises(InvalidInputError):
+        reports.from_notification(notification)

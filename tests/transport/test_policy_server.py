@@ -1,0 +1,201 @@
+"""The policy server over TCP, in one event loop: brokers, publishers, policies that change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.transport.overlay import make_server, run, until
+
+import kbn
+from kbn import data
+from kbn.clustering import SemanticMap
+from kbn.management import terms
+from kbn.management.action_log import LogEntry
+from kbn.management.engine import PolicyEngine
+from kbn.management.mib import Mib
+from kbn.management.places import Places
+from kbn.management.policies import PolicySet
+from kbn.management.policy_server import PolicyServer
+from kbn.ontology import Individual, Ontology
+from kbn.transport import LinkTo
+from kbn.transport.managed_publisher import ManagedPublisher
+from kbn.transport.policy_server import PolicyServerShell
+from kbn.transport.reporting import Reporting
+
+HERE = data.namespace("animals")
+PLACE = """
+policies:
+  - name: place
+    on: SubscriberInfo
+    when: overlay.clusters >= 1 && subscriber.placed_for != subscriber.medoid
+    do: place-subscriber
+  - name: publish
+    on: PublisherInfo
+    do: place-publisher
+"""
+
+
+@pytest.fixture(scope="module")
+def semantic_map() -> SemanticMap:
+    return SemanticMap(Ontology.load(data.path("animals")))
+
+
+@asynccontextmanager
+async def managed(semantic_map: SemanticMap, folder: Path) -> AsyncIterator[Any]:
+    """Two brokers, a trigger broker, and a policy server that knows both."""
+    ontology = semantic_map.ontology
+    on_it: dict[str, Any] = {
+        "routing": "hierarchical", "ontology": ontology, "ontology_digest": ontology.digest,
+    }  # fmt: skip
+    file = folder / "policies.yaml"
+    file.write_text(PLACE)
+    engine = PolicyEngine(Mib(folder / "mib.db"), PolicySet.load(file))
+    server = PolicyServer("boss", engine, Places(ontology))
+    told: list[LogEntry] = []
+    async with make_server("trigger", ontology=terms.ontology()) as trigger:
+        root = make_server("root", **on_it)
+        Reporting(root, trigger.url)
+        async with root:
+            east = make_server("east", links=(LinkTo(root.url, "master"),), **on_it)
+            Reporting(east, trigger.url)
+            async with east:
+                shell = PolicyServerShell(server, trigger.url, policies=[file], tell=told.append)
+                running = asyncio.ensure_future(shell.run())
+                await until(lambda: server.places.clusters > 0)
+                yield SimpleNamespace(
+                    trigger=trigger, root=root, east=east, server=server, told=told, file=file,
+                    map=semantic_map, running=running,
+                )  # fmt: skip
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+
+def write(file: Path, text: str) -> None:
+    """Change a file, and so that it shows: two changes may come in one tick of its clock."""
+    file.write_text(text)
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 1_000_000_000))
+
+
+def test_clients_go_where_they_belong(semantic_map: SemanticMap, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            seats = here.server.places.plan
+            at = {"root": here.root.url, "east": here.east.url}
+            for term in ("Cats", "Dogs"):
+                home = seats.broker_for(HERE + term)
+                away = next(url for name, url in at.items() if name != home)
+                async with kbn.connect(away, name=term) as client:
+                    await client.subscribe(f"pet @= <{HERE}{term}>")
+                    await until(lambda: client.broker == home and not client.is_moving)  # noqa: B023
+                    async with ManagedPublisher(here.trigger.url, here.map, url=away) as publisher:
+                        await publisher.publish({"pet": Individual(HERE + "Gus")})
+                        assert publisher.broker == seats.broker_for(HERE + "Gus")
+                        known = here.server.engine.mib.get("publisher", publisher.name)
+                        assert known is not None and known.medoid == HERE + "Gus"
+            await until(lambda: here.server.engine.mib.count("subscriber") == 0)
+            await until(lambda: here.server.engine.mib.count("publisher") == 0)
+        placed = [entry for entry in here.told if entry.action == "place-subscriber"]
+        assert placed and {entry.policy for entry in placed} == {"place"}
+
+    run(scenario())
+
+
+def test_a_bad_file_is_refused_and_the_old_policies_stay_in_force(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            write(here.file, PLACE.replace("subscriber.placed_for", "subscriber.placed_four"))
+            await until(lambda: any(entry.action == "reload" for entry in here.told))
+            [refused] = [entry for entry in here.told if entry.action == "reload"]
+            assert "policies.yaml, line 5" in refused.outcome and "placed_for" in refused.outcome
+            home = here.server.places.plan.broker_for(HERE + "Cats")
+            away = here.east if home == "root" else here.root
+            async with kbn.connect(away.url) as client:
+                await client.subscribe(f"pet @= <{HERE}Cats>")
+                await until(lambda: client.broker == home)
+            write(here.file, PLACE.replace("name: place", "name: put"))
+            await until(lambda: len(here.server.engine.policies) == 2 and _is_named(here, "put"))
+
+    run(scenario())
+
+
+def _is_named(here: Any, name: str) -> bool:
+    return any(policy.name == name for policy in here.server.engine.policies)
+
+
+def test_a_publisher_whom_nobody_tells_anything_publishes_where_it_knows_a_broker(
+    semantic_map: SemanticMap,
+) -> None:
+    async def scenario() -> None:
+        async with make_server("b") as broker, kbn.connect(broker.url) as reader:
+            feed = await reader.subscribe("number any")
+            nobody = "kbn://127.0.0.1:1"
+            async with ManagedPublisher(
+                nobody, semantic_map, url=broker.url, wait_s=0.2
+            ) as publisher:
+                await publisher.publish({"number": 1})
+                assert publisher.broker == "b"
+            assert (await anext(feed))["number"] == 1
+
+    run(scenario())
+
+
+def test_what_is_no_report_is_told_and_stops_nothing(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            async with kbn.connect(here.trigger.url) as stranger:
+                await stranger.publish({"message": terms.type_of("subscriber_info")})
+            await until(lambda: here.server.unreadable == 1)
+            async with kbn.connect(here.root.url, name="ann") as client:
+                await client.subscribe("price > 3")
+                mib = here.server.engine.mib
+                await until(lambda: mib.get("subscriber", "ann") is not None)
+
+    run(scenario())
+
+
+MOVING = """
+policies:
+  - name: closer
+    on: BrokerInfo
+    when: broker.name == 'far' && broker.master == 'root'
+    do: {action: move-broker, to: east}
+"""
+
+
+def test_a_policy_moves_a_broker_with_its_clients(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            ontology = here.map.ontology
+            far = make_server(
+                "far",
+                links=(LinkTo(here.root.url, "master"),),
+                routing="hierarchical",
+                ontology=ontology,
+                ontology_digest=ontology.digest,
+            )
+            Reporting(far, here.trigger.url)
+            write(here.file, MOVING)
+            await until(lambda: _is_named(here, "closer"))
+            async with far, kbn.connect(far.url) as ann, kbn.connect(here.root.url) as bob:
+                feed = await ann.subscribe("number any")
+                mib = here.server.engine.mib
+                await until(lambda: mib.get("broker", "far") is not None)
+                await until(lambda: mib.get("broker", "far").master == "east")
+                await feed.settled()
+                await bob.publish({"number": 1})
+                assert (await anext(feed))["number"] == 1
+
+    run(scenario())
