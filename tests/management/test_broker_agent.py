@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -142,11 +143,14 @@ def test_wrong_requests_are_refused_and_change_nothing(semantic_map: SemanticMap
     network, agent = make(semantic_map)
     boss = network.client("boss", "east")
     agent.reports(0.0)
-    wrong = [
+    wrong: list[dict[str, Any]] = [
         {"what": "weather"},
         {},
         {"what": "medoids", "groups": 0},
         {"what": "hops", "every": -1},
+        {"what": "hops", "clients": "ann"},
+        {"what": "subscribers", "clients": 7},
+        {"what": "subscribers", "clients": [7]},
     ]
     for about in wrong:
         boss.ask("report", **about)
@@ -169,3 +173,27 @@ def test_an_unmanaged_broker_keeps_no_changes() -> None:
     network.client("ann", "root").subscribe("price > 3")
     network.run()
     assert network.broker("root").changes.take_wishes(10) == []
+
+
+def test_nobody_can_ask_a_broker_not_to_say_that_it_is_there(semantic_map: SemanticMap) -> None:
+    network, agent = make(semantic_map)
+    boss = network.client("boss", "east")
+    for every in (0.0, 10_000.0):
+        boss.ask("report", what="info", every=every)
+        network.run()
+        agent.reports(0.0)
+        assert [type(each) for each in agent.reports(31.0)] == [BrokerInfo]
+
+
+def test_one_who_wants_nothing_any_more_is_not_told_of_as_a_subscriber(
+    semantic_map: SemanticMap,
+) -> None:
+    network, agent = make(semantic_map)
+    ann, boss = network.client("ann", "east"), network.client("boss", "east")
+    wish = ann.subscribe("price > 3")
+    network.run()
+    boss.ask("report", what="hops")
+    network.run()
+    ann.unsubscribe(wish)
+    network.run()
+    assert agent.reports(0.0)[1:] == [Gone("subscriber", "ann", "east")]

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -406,3 +407,26 @@ def test_many_objects_come_and_go(tmp_path: Path) -> None:
     with Mib(tmp_path / "mib.db") as again:
         found = {each.name: each.broker for each in again.objects("subscriber")}
         assert found == {f"s{n}": f"b{n % 7}" for n in range(1, 2_000, 2)}
+
+
+# Two brokers tell of a subscriber that moves.
+
+FROM_OLD: list[Report] = [info("ann", "east"), Gone("subscriber", "ann", "east")]
+FROM_NEW: list[Report] = [info("ann", "west"), info("ann", "west")]
+
+
+@pytest.mark.parametrize("is_told_to", [True, False])
+@pytest.mark.parametrize("places", list(combinations(range(4), 2)), ids=str)
+def test_one_who_moves_is_at_the_new_broker_in_whatever_order_both_tell_of_it(
+    places: tuple[int, int], is_told_to: bool
+) -> None:
+    mib, old, new = Mib(), iter(FROM_OLD), iter(FROM_NEW)
+    mib.apply(info("ann", "east"), 0.0)
+    if is_told_to:
+        mib.placed("subscriber", "ann", "west", 1.0)
+    for number in range(4):
+        mib.apply(next(old) if number in places else next(new), 2.0 + number)
+    ann = mib.get("subscriber", "ann")
+    assert ann is not None and ann.broker == "west"
+    mib.apply(Gone("subscriber", "ann", "west"), 9.0)
+    assert mib.get("subscriber", "ann") is None

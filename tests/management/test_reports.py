@@ -103,3 +103,28 @@ BAD = [
 def test_what_is_no_report_is_refused(notification: Notification) -> None:
     with pytest.raises(InvalidInputError):
         reports.from_notification(notification)
+
+
+BROKEN_JSON = [
+    ("histogram", "[]"),
+    ("histogram", '{"1": Infinity}'),
+    ("histogram", '{"1": -2}'),
+    ("histogram", '{"1": 1.5}'),
+    ("histogram", '{"near": 1}'),
+    ("publishers", '{"bob": 1' + "0" * 400 + "}"),
+    ("publishers", "[" * 100_000),
+    ("meanHops", float("inf")),
+    ("subscriberId", 7),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), BROKEN_JSON, ids=lambda it: str(it)[:20])
+def test_whatever_stands_in_a_report_it_is_read_or_refused(field: str, value: object) -> None:
+    told = reports.to_notification(NotificationReport.of("ann", "east", {1: 6}, {"bob": 6}))
+    broken = Notification({**dict(told), field: value})
+    try:
+        read = reports.from_notification(broken)
+    except InvalidInputError as error:
+        assert len(str(error)) < 400
+    else:
+        assert field == "meanHops", read

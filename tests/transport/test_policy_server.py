@@ -15,9 +15,12 @@ from tests.transport.overlay import make_server, run, until
 
 import kbn
 from kbn import data
+from kbn.broker.access import Limits
+from kbn.broker.store import StoreError
 from kbn.clustering import SemanticMap
-from kbn.management import terms
+from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
+from kbn.management.actions import Effect
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
 from kbn.management.places import Places
@@ -25,6 +28,7 @@ from kbn.management.policies import PolicySet
 from kbn.management.policy_server import PolicyServer
 from kbn.ontology import Individual, Ontology
 from kbn.transport import LinkTo
+from kbn.transport.managed_processes import ManagedOverlay
 from kbn.transport.managed_publisher import ManagedPublisher
 from kbn.transport.policy_server import PolicyServerShell
 from kbn.transport.reporting import Reporting
@@ -197,5 +201,129 @@ def test_a_policy_moves_a_broker_with_its_clients(
                 await feed.settled()
                 await bob.publish({"number": 1})
                 assert (await anext(feed))["number"] == 1
+
+    run(scenario())
+
+
+def test_a_report_that_is_refused_takes_no_others_with_it(
+    semantic_map: SemanticMap,
+) -> None:
+    async def scenario() -> None:
+        small = Limits(content_bytes=1000)
+        async with make_server(
+            "trigger", ontology=terms.ontology(), broker_limits=small
+        ) as trigger:
+            root = make_server("root")
+            Reporting(root, trigger.url)
+            async with root, kbn.connect(trigger.url) as reader:
+                feed = await reader.subscribe(instructions.of_type("SubscriberInfo"))
+                async with kbn.connect(root.url, name="long" * 1000) as long:
+                    await long.subscribe("price > 3")
+                    await until(lambda: trigger.broker.counts["refused"] == 1)
+                    async with kbn.connect(root.url, name="ann") as ann:
+                        await ann.subscribe("price > 3")
+                        assert (await anext(feed))["subscriberId"] == "ann"
+
+    run(scenario())
+
+
+def test_a_publisher_ends_also_when_its_trigger_broker_is_away(semantic_map: SemanticMap) -> None:
+    async def scenario() -> None:
+        async with make_server("b") as broker:
+            async with make_server("trigger", ontology=terms.ontology()) as trigger:
+                publisher = ManagedPublisher(
+                    trigger.url, semantic_map, url=broker.url, name="bob", wait_s=0.1
+                )
+                await publisher.__aenter__()
+                await publisher.publish({"number": 1})
+                await until(lambda: bool(trigger.broker.clients["bob"].subscriptions))
+            await publisher.__aexit__(None, None, None)
+
+    run(scenario())
+
+
+def test_several_may_publish_at_once_from_the_beginning(semantic_map: SemanticMap) -> None:
+    async def scenario() -> None:
+        async with make_server("b") as broker, kbn.connect(broker.url) as reader:
+            feed = await reader.subscribe("number any")
+            async with ManagedPublisher(
+                "kbn://127.0.0.1:1", semantic_map, url=broker.url, wait_s=0.1
+            ) as publisher:
+                await asyncio.gather(*(publisher.publish({"number": n}) for n in range(5)))
+                assert [(await anext(feed))["number"] for _ in range(5)] == list(range(5))
+            await until(lambda: len(broker.broker.clients) == 1)
+
+    run(scenario())
+
+
+class _Counting(PolicyServer):
+    """Counts how often it asked everybody who they are."""
+
+    asked = 0
+
+    def connected(self, now: float) -> list[Effect]:
+        self.asked += 1
+        return super().connected(now)
+
+
+def test_when_the_trigger_broker_is_back_everybody_is_asked_who_they_are(
+    semantic_map: SemanticMap,
+) -> None:
+    async def scenario() -> None:
+        server = _Counting("boss", PolicyEngine(Mib()), Places(semantic_map.ontology))
+        async with make_server("trigger", ontology=terms.ontology()) as trigger:
+            port = trigger.address.port
+            shell = PolicyServerShell(server, trigger.url)
+            running = asyncio.ensure_future(shell.run())
+            await until(lambda: server.asked == 1)
+        await until(lambda: shell._greeted is None)
+        async with make_server("trigger", ontology=terms.ontology(), port=port):
+            await until(lambda: server.asked == 2)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(scenario())
+
+
+def test_a_mib_that_cannot_be_written_stops_nothing(
+    semantic_map: SemanticMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            mib, commit, failures = here.server.engine.mib, Mib.commit, []
+
+            def full(self: Mib) -> int:
+                failures.append(self.changed)
+                raise StoreError("the disk is full", path="mib.db")
+
+            monkeypatch.setattr(Mib, "commit", full)
+            await until(lambda: bool(failures))
+            monkeypatch.setattr(Mib, "commit", commit)
+            async with kbn.connect(here.root.url, name="ann") as client:
+                await client.subscribe("price > 3")
+                await until(lambda: mib.get("subscriber", "ann") is not None)
+            assert not here.running.done()
+
+    run(scenario())
+
+
+def test_a_companion_is_read_on_after_a_very_long_line_and_its_end_is_told() -> None:
+    async def scenario() -> None:
+        said: list[str] = []
+        reader = asyncio.StreamReader(limit=100)
+        reader.feed_data(b"x" * 1000 + b"\nand then\n")
+        reader.feed_eof()
+
+        async def wait() -> int:
+            return 3
+
+        class Bare(ManagedOverlay):
+            def __init__(self) -> None:
+                self._says = lambda name, line: said.append(f"{name} {line}")
+                self._is_ending = False
+
+        process: Any = SimpleNamespace(stdout=reader, stderr=None, wait=wait)
+        await Bare()._pass_on("population", process)
+        assert said[-2:] == ["population and then", "population has ended: exit code 3"]
 
     run(scenario())

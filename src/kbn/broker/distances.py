@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kbn.broker.messages import Hops
 
-PUBLISHERS_MAX = 64
+PUBLISHERS_MAX = 1024
 """So many publishers are told of."""
-COUNTED_MAX = 16 * PUBLISHERS_MAX
+COUNTED_MAX = 4 * PUBLISHERS_MAX
 """When more are counted, the half that published least is forgotten."""
 
 

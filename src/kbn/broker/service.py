@@ -339,13 +339,14 @@ class Service(Links):
         every_s = about.get("every", 0.0)
         if isinstance(every_s, bool) or not isinstance(every_s, int | float) or not every_s >= 0:
             raise InvalidInputError(f"'every' is a number of seconds, not {every_s!r}")
-        names = about.get("clients")
+        names = client_names(about)
         if names is None:
             self._hops_every_s = float(every_s)
+        wanted = self._clients.keys() if names is None else set(names)
         asked = [
             attached
             for name, attached in self._clients.items()
-            if attached.is_connected and attached.subscriptions and (names is None or name in names)
+            if attached.is_connected and attached.subscriptions and name in wanted
         ]
         for attached in asked:
             self._send(attached.peer, ReportHops(float(every_s)))
@@ -366,7 +367,7 @@ class Service(Links):
         broker, url = about.get("broker"), about.get("url")
         if not isinstance(broker, str) or not isinstance(url, str) or broker == self.name:
             raise InvalidInputError("to move clients, name another broker and its url")
-        names = about.get("clients")
+        names = client_names(about)
         if names is None:
             names = [name for name, each in self._clients.items() if each.subscriptions]
         unknown = [name for name in names if name not in self._clients]
@@ -456,3 +457,13 @@ class Service(Links):
             "dropped": attached.dropped,
             "published": attached.published,
         }
+
+
+def client_names(about: dict[str, Any]) -> list[str] | None:
+    """The clients that a request names; None when it is about all of them."""
+    names = about.get("clients")
+    if names is None:
+        return None
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidInputError(f"'clients' is a list of names, not {names!r:.100}")
+    return list(names)

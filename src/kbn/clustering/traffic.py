@@ -48,7 +48,7 @@ Places = npt.NDArray[np.int64]
 
 STEPS_MAX = 100_000
 KICKS_MAX = 40
-KICKS_WORK = 200_000
+KICKS_WORK = 100_000
 """Kicks times clusters times brokers stays under this."""
 TOLERANCE = 1e-10
 """For sums added up in another order; loads and hops are near 1 in the search."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 from kbn.clustering import Distances, balanced
 from kbn.clustering.reclustering import MEAN_HOPS_MAX, Move, Seat, mean_hops, moves
@@ -22,11 +23,16 @@ from kbn.management.mib import ManagedObject, Mib
 from kbn.management.places import Places
 from kbn.management.reports import Kind
 
+CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 LOAD_MAX = 2.0
 """A broker has at most so many times a fair share of the clients, where nothing else is said."""
 LOOK_EVERY_S = 1.0
 """How often clients are counted anew; between, those that are sent somewhere are added."""
 FLUSH_EVERY_S = 2.0
+SEATS_MAX = 2000
+"""So many clients are looked at together; of more, only those that were found misplaced."""
+ARRIVE_S = 10.0
+"""One who was told to go elsewhere less than this ago counts as being there."""
 DECIDED = "decided"
 """The outcome of what is decided and not yet done."""
 RESEATED = "reseated"
@@ -72,8 +78,8 @@ class Actions:
         self._mib = mib
         self._places = places
         self._load_max = load_max
-        self._load: dict[Kind, Counter[str]] = {"subscriber": Counter(), "publisher": Counter()}
-        self._counted_at: dict[Kind, float] = {}
+        self._load: Counter[str] = Counter()
+        self._counted_at: float | None = None
         self._misplaced: dict[tuple[Kind, str], Decision] = {}
         self._flushed_at = 0.0
         self.plan_changed = False
@@ -105,13 +111,17 @@ class Actions:
         if not self._misplaced or now - self._flushed_at < FLUSH_EVERY_S:
             return
         self._flushed_at = now
-        waiting, self._misplaced = self._misplaced, {}
-        for kind in cast("tuple[Kind, ...]", ("subscriber", "publisher")):
-            named = {name: each for (of, name), each in waiting.items() if of == kind}
-            try:
-                yield from self._reseat(kind, named, now)
-            except KbnError as error:
-                yield from (Outcome(each, f"not done: {error}") for each in named.values())
+        # Publishers first, and subscribers when these have arrived: gains suppose that those at the
+        # other end stay, and subscribers that hear from everywhere would all meet in the middle.
+        has_publishers = any(of == "publisher" for of, _ in self._misplaced)
+        kind: Kind = "publisher" if has_publishers else "subscriber"
+        named = {name: each for (of, name), each in self._misplaced.items() if of == kind}
+        for name in named:
+            del self._misplaced[kind, name]
+        try:
+            yield from self._reseat(kind, named, now)
+        except KbnError as error:
+            yield from (Outcome(each, f"not done: {error}") for each in named.values())
 
     # Placing.
 
@@ -138,7 +148,7 @@ class Actions:
 
     def _seat(self, found: ManagedObject, now: float) -> str | None:
         """Where a client belongs; it is counted there at once."""
-        load = self._load_of(found.kind, now)
+        load = self._load_now(now)
         seat = self._places.seat(found.medoid or None, found.broker, load)
         if seat is not None and seat != found.broker:
             load[seat] += 1
@@ -153,11 +163,16 @@ class Actions:
         about = {"clients": [found.name], "broker": to, "url": url}
         return Instruct(found.broker, self._url(found.broker), "move", about)
 
-    def _load_of(self, kind: Kind, now: float) -> Counter[str]:
-        if now - self._counted_at.get(kind, -LOOK_EVERY_S) >= LOOK_EVERY_S:
-            self._counted_at[kind] = now
-            self._load[kind] = Counter(self._mib.count_by(kind, "broker"))
-        return self._load[kind]
+    def _load_now(self, now: float) -> Counter[str]:
+        """How many clients each broker has, subscribers and publishers alike."""
+        if self._counted_at is None or not 0 <= now - self._counted_at < LOOK_EVERY_S:
+            self._counted_at = now
+            self._load = self._count_by("broker")
+        return self._load
+
+    def _count_by(self, field: str) -> Counter[str]:
+        counts = (self._mib.count_by(kind, field) for kind in CLIENTS)
+        return sum(map(Counter, counts), Counter())
 
     # Re-clustering.
 
@@ -172,29 +187,42 @@ class Actions:
         return Outcome(decision, DECIDED, (ask,))
 
     def _reseat(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
-        seats = list(self._seats(kind, named))
-        load = Counter(self._load_of(kind, now))
+        if not named:
+            return
+        # With all of them, as long as they are few: one who sits well may make room for another.
+        few = self._mib.count(kind) <= SEATS_MAX
+        names = [each.name for each in self._mib.objects(kind)] if few else list(named)
+        seats = list(self._seats(kind, names, now))
+        load = Counter(self._load_now(now))
         load.subtract(seat.broker for seat in seats)
         others = {name: float(n) for name, n in load.items() if n > 0 and self._is_there(name)}
         found = moves(seats, self._places.distances, self._load_max, others=others)
         going = {move.client for move in found}
         for seat in seats:
-            if seat.client not in going and _is_misplaced(seat, self._places.distances):
+            if (
+                seat.client in named
+                and seat.client not in going
+                and _is_misplaced(seat, self._places.distances)
+            ):
                 text = "stays: no broker with room is nearer to its partners"
                 yield Outcome(named[seat.client], text)
+        first = next(iter(named.values()))
         for move in found:
-            yield self._moved(kind, move, named[move.client], now)
+            decision = named.get(move.client) or replace(first, name=move.client)
+            yield self._moved(kind, move, decision, now)
 
     def _moved(self, kind: Kind, move: Move, decision: Decision, now: float) -> Outcome:
         found = self._mib.get(kind, move.client)
         if found is None or found.broker != move.old:
             return Outcome(decision, "stays: it is somewhere else by now")
+        if move.new in self._places.spare:
+            return Outcome(decision, f"stays: {move.new} is nearer to its partners, and spare")
         try:
             send = self._send(found, move.new)
         except KbnError as error:
             return Outcome(decision, f"not done: {error}")
-        self._load[kind][move.new] += 1
-        self._load[kind][move.old] -= 1
+        self._load[move.new] += 1
+        self._load[move.old] -= 1
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, RESEATED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
@@ -208,31 +236,37 @@ class Actions:
             for name in instruct.about["clients"]:
                 self._mib.not_placed("subscriber", name)
 
-    def _seats(self, kind: Kind, names: Iterable[str]) -> Iterator[Seat]:
-        heard = self._heard_by_publisher() if kind == "publisher" else None
+    def _seats(self, kind: Kind, names: Iterable[str], now: float) -> Iterator[Seat]:
+        heard = self._heard_by_publisher(now) if kind == "publisher" else None
         for name in names:
             found = self._mib.get(kind, name)
             if found is None or not self._is_there(found.broker):
                 continue
-            mine = self._heard(found) if heard is None else heard.get(name, {})
+            if _whereabouts(found, now) != found.broker:
+                continue  # it is on its way
+            mine = self._heard(found, now) if heard is None else heard.get(name, {})
             yield Seat(name, found.broker, mine)
 
-    def _heard(self, subscriber: ManagedObject) -> dict[str, float]:
+    # Partners count where they will be: two who moved towards each other would exchange places.
+
+    def _heard(self, subscriber: ManagedObject, now: float) -> dict[str, float]:
         """A subscriber's notifications, by the broker of who published them."""
         heard: dict[str, float] = defaultdict(float)
         for name, count in subscriber.publishers.items():
             publisher = self._mib.get("publisher", name)
-            if publisher is not None and self._is_there(publisher.broker):
-                heard[publisher.broker] += count
+            at = "" if publisher is None else _whereabouts(publisher, now)
+            if self._is_there(at):
+                heard[at] += count
         return heard
 
-    def _heard_by_publisher(self) -> dict[str, dict[str, float]]:
+    def _heard_by_publisher(self, now: float) -> dict[str, dict[str, float]]:
         """Each publisher's notifications, by the broker of who had them."""
         heard: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for subscriber in self._mib.objects("subscriber"):
-            if self._is_there(subscriber.broker):
+            at = _whereabouts(subscriber, now)
+            if self._is_there(at):
                 for name, count in subscriber.publishers.items():
-                    heard[name][subscriber.broker] += count
+                    heard[name][at] += count
         return heard
 
     # Requests.
@@ -272,13 +306,17 @@ class Actions:
         plan = self._places.plan
         if plan is None:
             return Outcome(decision, "not done: no plan is made yet")
+        if self._places.is_fixed:
+            return Outcome(decision, "not done: the plan is given, and stays")
         loads: Counter[str] = Counter()
-        for medoid, count in self._mib.count_by("subscriber", "medoid").items():
+        for medoid, count in self._count_by("medoid").items():
             key = plan.cluster_for(medoid)
             if key is not None:
                 loads[key] += count
         load_max = float(decision.parameters.get("load_max", self._load_max))
-        new = balanced(plan, loads, load_max, self._places.distances)
+        # Among those that hold clusters: a spare broker does not help before it is added.
+        apart = self._places.distances_among(plan.brokers)
+        new = balanced(plan, loads, load_max, apart)
         return self._use(decision, self._places.use(new), "clusters share brokers anew")
 
     def _replan(self, decision: Decision, now: float) -> Outcome:
@@ -286,8 +324,11 @@ class Actions:
         if planner == "taxonomic":
             changed = self._places.by_taxonomy()
         else:
-            clients = self._mib.count_by("subscriber", "medoid")
+            clients = self._count_by("medoid")
             changed = self._places.by_traffic(self._deliveries(), clients, self._load_max)
+        if changed:  # the plan is by what was delivered: everybody goes by it first
+            for kind in CLIENTS:
+                self._mib.unmark_all(kind, RESEATED)
         return self._use(decision, changed, "clusters live on other brokers")
 
     def _use(self, decision: Decision, changed: bool, text: str) -> Outcome:
@@ -334,6 +375,12 @@ class Actions:
 
     def _is_there(self, broker: str) -> bool:
         return broker in self._places.brokers
+
+
+def _whereabouts(client: ManagedObject, now: float) -> str:
+    """The broker where a client is, or where it goes if it was told to a moment ago."""
+    is_told = client.placed_on and 0 <= now - client.placed_at < ARRIVE_S
+    return str(client.placed_on if is_told else client.broker)
 
 
 def _is_misplaced(seat: Seat, distances: Distances) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from kbn.broker.attached import Attached
 from kbn.broker.broker import Broker
+from kbn.broker.service import client_names
 from kbn.clustering import Medoid, RunningMedoid, SemanticMap
 from kbn.clustering.medoid_groups import groups as medoid_groups
 from kbn.errors import InvalidInputError
@@ -125,17 +126,19 @@ class BrokerAgent:
         }
         if what in ask:
             ask[what](about)
+        if what == "info":  # also its sign of life, which nobody can ask away
+            every_s = min(every_s or INFO_EVERY_S, INFO_EVERY_S)
         if what not in ("hops", "subscribers"):
             self._schedules[what] = _Schedule(every_s)
         return {"reporting": what}
 
     def _asked_for_subscribers(self, about: dict[str, Any]) -> None:
-        names = about.get("clients")
+        names = client_names(about)
         if names is None:
             self._tell_of_all()
             return
         for name in names:
-            self._broker.changes.of_wishes(str(name))
+            self._broker.changes.of_wishes(name)
 
     def _asked_for_medoids(self, about: dict[str, Any]) -> None:
         groups = about.get("groups", self._groups)
@@ -208,7 +211,8 @@ class BrokerAgent:
     def _hops(self) -> Iterator[NotificationReport]:
         for name in self._broker.changes.take_hops(AT_ONCE_MAX):
             attached = self._broker.clients.get(name)
-            if attached is not None and attached.hops is not None:
+            # One who wants nothing any more is no subscriber; it was told to be gone.
+            if attached is not None and attached.subscriptions and attached.hops is not None:
                 counts, publishers = dict(attached.hops.counts), dict(attached.hops.publishers)
                 yield NotificationReport.of(name, self._broker.name, counts, publishers)
 

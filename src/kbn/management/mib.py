@@ -33,6 +33,9 @@ from kbn.management.reports import (
 from kbn.management.schema import KINDS, FieldType, Kind
 from kbn.management.table import Array, MarkNames, Pool, Table, check_text
 
+ALSO_AT_MAX = 4
+"""A subscriber is kept to be at so many other brokers: it is at one, while it moves at two."""
+
 
 class ManagedObject:
     """One object of the MIB: its fields are attributes, and are always those of now.
@@ -86,6 +89,8 @@ class Mib:
         pool, self._marks = Pool(), MarkNames()
         self._tables: dict[Kind, Table] = {kind: Table(kind, pool, self._marks) for kind in KINDS}
         self._changed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+        # Where subscribers were told of before, and have not departed from: see `_came`.
+        self._also_at: dict[str, list[str]] = {}
         self._read_only = read_only
         self._file = None if path is None else MibFile(path, read_only=read_only)
         if self._file is not None:
@@ -114,6 +119,8 @@ class Mib:
             if known is not None and table.get(known, "broker"):
                 del values["broker"]
             values["reported_at"] = now
+        if isinstance(report, SubscriberInfo) and known is not None:
+            self._came(table.get(known, "broker"), report)
         if known is None:
             values["first_seen_at"] = now
         values["seen_at"] = now
@@ -167,6 +174,14 @@ class Mib:
         bit = self._marks.bit(mark)
         if bit is not None and name in self._tables[kind].rows:
             self._change(self._tables[kind], name, bit, False)
+
+    def unmark_all(self, kind: Kind, mark: str) -> None:
+        """Take a mark away from every object of a kind."""
+        bit = self._marks.bit(mark)
+        if bit is not None:
+            table = self._tables[kind]
+            for name in table.names[_with_bit(table, bit)].tolist():
+                self._change(table, name, bit, False)
 
     # Asking.
 
@@ -266,12 +281,30 @@ class Mib:
         for table in self._tables.values():
             table.check_invariants()
 
+    def _came(self, before: str, report: SubscriberInfo) -> None:
+        """Remember where else a subscriber is: while it moves two brokers tell of it, in any order.
+
+        Of those, the one that it does not depart from is the one where it is.
+        """
+        others = [each for each in self._also_at.pop(report.name, []) if each != report.broker]
+        if before and before != report.broker:
+            others = [*(each for each in others if each != before), before]
+        if others:
+            self._also_at[report.name] = others[-ALSO_AT_MAX:]
+
     def _apply_gone(self, table: Table, report: Gone) -> ManagedObject | None:
         row = table.rows.get(report.name)
         if row is None:
             return None
         if report.broker is not None and report.kind != "broker":
             at, to = table.get(row, "broker"), table.get(row, "placed_on")
+            others = self._also_at.pop(report.name, []) if table.kind == "subscriber" else []
+            others = [each for each in others if each != report.broker]
+            if others and at == report.broker:  # what it said of itself last came late
+                at = others.pop()
+                self._put(table, report.name, {"broker": at})
+            if others:
+                self._also_at[report.name] = others
             if at and at != report.broker:
                 if to == report.broker:  # it came there and left before anybody told of it
                     self._put(table, report.name, {"placed_on": ""})
@@ -285,6 +318,8 @@ class Mib:
     def _remove(self, table: Table, name: str) -> None:
         self._require_writable()
         table.remove(name)
+        if table.kind == "subscriber":
+            self._also_at.pop(name, None)
         self._note(table, name)
 
     def _put(self, table: Table, name: str, values: dict[str, Any]) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-from kbn.clustering import Plan, distances, plan
+import numpy as np
+
+from kbn.clustering import Plan, distances, plan, rated
 from kbn.clustering.distances import Distances
 from kbn.ontology import Ontology
 
 SETTLE_S = 1.0
 """Brokers must be the same for so long before clusters are laid out for them."""
+WORTH_IT = 0.9
+"""A plan by traffic must pass at most this part of the hops of the one before."""
 AWAY_AFTER_S = 100.0
 """A broker that was not heard of for so long has no clusters: it says every 30 s that it lives."""
 
@@ -23,7 +27,7 @@ class Places:
 
     def __init__(self, ontology: Ontology, fixed: Plan | None = None) -> None:
         self._ontology = ontology
-        self._is_fixed = fixed is not None
+        self.is_fixed = fixed is not None
         self.plan = fixed
         self.spare: set[str] = set()
         self._links: dict[str, tuple[str, ...]] = {}
@@ -59,6 +63,12 @@ class Places:
             self._distances = distances(self.brokers, self.links)
         return self._distances
 
+    def distances_among(self, brokers: Iterable[str]) -> Distances:
+        """The same between some of them only; others may lie on the way."""
+        named, known = tuple(brokers), self.distances
+        at = [known.place(broker) for broker in named]
+        return Distances(named, known.links[np.ix_(at, at)])
+
     def heard_of(self, broker: str, master: str | None, links: Iterable[str], now: float) -> None:
         """A broker is there, with these links."""
         links = tuple(links)
@@ -66,6 +76,10 @@ class Places:
             self._masters[broker], self._links[broker] = master, links
             self._change(now)
         self._heard_at[broker] = now
+
+    def listen_again(self, now: float) -> None:
+        """Nobody could be heard until now: give each broker its time to say that it is there."""
+        self._heard_at = dict.fromkeys(self._heard_at, now)
 
     def lost(self, broker: str, now: float) -> None:
         """A broker is not there any more."""
@@ -94,7 +108,7 @@ class Places:
     def by_taxonomy(self) -> bool:
         """Lay the hierarchy of clusters over that of brokers; whether the plan changed."""
         used = self._used()
-        return bool(used) and not self._is_fixed and self.use(plan(self._ontology, used))
+        return bool(used) and not self.is_fixed and self.use(plan(self._ontology, used))
 
     def by_traffic(
         self,
@@ -102,16 +116,24 @@ class Places:
         clients: Mapping[str, float],
         load_max: float,
     ) -> bool:
-        """Lay clusters so that what was delivered takes fewer hops; whether the plan changed."""
+        """Lay clusters so that what was delivered takes fewer hops; whether the plan changed.
+
+        It changes for a clear gain only, because everybody has to move then.
+        """
         used = self._used()
-        if self._is_fixed or not used or not deliveries:
+        if self.is_fixed or not used or not deliveries:
             return False
-        return self.use(
-            plan(
-                self._ontology, used, "traffic", links=_among(used, self.links),
-                deliveries=deliveries, clients=clients, load_max=load_max,
-            )
+        new = plan(
+            self._ontology, used, "traffic", links=_among(used, self.links),
+            deliveries=deliveries, clients=clients, load_max=load_max,
         )  # fmt: skip
+        if self.plan is not None and set(self.plan.brokers) == set(used):
+            apart = self.distances_among(used)
+            then = rated(new, apart, deliveries, clients, load_max)
+            now = rated(self.plan, apart, deliveries, clients, load_max)
+            if then.excess >= now.excess and then.hops > WORTH_IT * now.hops:
+                return False
+        return self.use(new)
 
     def _used(self) -> list[str]:
         return [broker for broker in self.brokers if broker not in self.spare]

@@ -30,7 +30,7 @@ from kbn.management.actions import (
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import PolicyServerInfo, RequestInfo
 from kbn.management.places import Places
-from kbn.management.reports import BrokerInfo, Gone, Kind, Report
+from kbn.management.reports import KINDS, BrokerInfo, Gone, Kind, Report
 
 BEAT_S = 2.0
 """How often a policy server says that it is there."""
@@ -39,8 +39,7 @@ SILENT_S = 3 * BEAT_S + 1.0
 ASK_EVERY_S = 300.0
 """How often everybody is asked who they are, in case a report was lost."""
 FORGET_AFTER_S = 1000.0
-"""A client nobody has told of for so long is forgotten: it was asked for three times."""
-CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
+"""One nobody has told of for so long is forgotten: it was asked for three times."""
 
 
 class PolicyServer:
@@ -78,30 +77,42 @@ class PolicyServer:
         """The trigger broker is there (again): ask everybody who they are."""
         self._beat_at = None
         self._asked_at = now - ASK_EVERY_S
+        # While nothing could be heard, nobody was silent.
+        self._since = None
+        self.places.listen_again(now)
         return self.tick(now)
 
     def received(self, notification: Notification, now: float) -> list[Effect]:
         """A notification came from the trigger broker; what is no report is counted and dropped."""
         other = instructions.from_notification(notification)
         if isinstance(other, PolicyServerInfo):
-            if other.server != self.name:
-                self._others[other.server] = now
-            return []
+            return self._met(other, now)
         try:
-            report = reports.from_notification(notification)
+            return self.reported(reports.from_notification(notification), now)
         except KbnError as error:
             self.unreadable += 1
             self._note(now, "read", None, f"not done: {error}")
             return []
-        return self.reported(report, now)
+
+    def _met(self, other: PolicyServerInfo, now: float) -> list[Effect]:
+        """Another is there; one that has just come is told at once that it is not alone."""
+        if other.server == self.name:
+            return []
+        is_new = other.server not in self._others
+        self._others[other.server] = now
+        here = Announce(instructions.to_notification(PolicyServerInfo(self.name)))
+        return [here] if is_new else []
 
     def reported(self, report: Report, now: float) -> list[Effect]:
         """Take in a report, and do what policies make of it."""
-        self._look_at_brokers(report, now)
-        if not self.acts(now):
+        decisions: list[Decision] = []
+        if self.acts(now):
+            decisions = self.engine.reported(report, now)
+        else:
             self.engine.mib.apply(report, now)
-            return []
-        return self._carry_out(self.engine.reported(report, now), now)
+        # After the MIB, which refuses what cannot be.
+        self._look_at_brokers(report, now)
+        return self._carry_out(decisions, now)
 
     def tick(self, now: float) -> list[Effect]:
         """Do what is due by the clock."""
@@ -131,10 +142,10 @@ class PolicyServer:
             self._note(now, instruct.what, instruct.broker, f"not done: {outcome}")
 
     def _forget_silent(self, now: float) -> None:
-        """Forget clients who went without a word, once there was time to hear of everybody."""
+        """Forget those who went without a word, once there was time to hear of everybody."""
         self._since = now if self._since is None else self._since
         if now - self._since >= FORGET_AFTER_S:
-            for kind in CLIENTS:
+            for kind in KINDS:
                 for name in self.engine.mib.forget_silent(kind, now - FORGET_AFTER_S):
                     self.engine.log.add(LogEntry(now, "", "forget", kind, name, "was silent"))
 

@@ -21,6 +21,13 @@ from kbn.ontology import Term
 
 Kind: TypeAlias = Literal["broker", "subscriber", "publisher"]
 KINDS: tuple[Kind, ...] = ("broker", "subscriber", "publisher")
+COUNT_MAX = 2**63 - 1
+SHOWN_MAX = 200
+"""Of a report that cannot be read, so many characters are told."""
+# Anybody at the trigger broker can publish a report, so any JSON may stand in one.
+_UNREADABLE = (
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +213,11 @@ def from_notification(notification: Notification) -> Report:
     name = message.iri.removeprefix(NAMESPACE) if isinstance(message, Term) else ""
     found = _BY_INDIVIDUAL.get(name)
     if found is None:
-        raise InvalidInputError(f"no report: its {MESSAGE!r} is {message!r}")
+        raise InvalidInputError(f"no report: its {MESSAGE!r} is {message!r:.{SHOWN_MAX}}")
     try:
         return found(_Fields(notification))
-    except (KeyError, TypeError, ValueError, json.JSONDecodeError) as error:
-        raise InvalidInputError(f"{name}: cannot be read: {error!r}") from None
+    except _UNREADABLE as error:
+        raise InvalidInputError(f"{name}: cannot be read: {error!r:.{SHOWN_MAX}}") from None
 
 
 class _Fields:
@@ -241,7 +248,11 @@ class _Fields:
         return int(value)
 
     def counts(self, name: str) -> dict[str, int]:
-        return {str(key): int(value) for key, value in json.loads(self.text(name)).items()}
+        read = {str(key): value for key, value in json.loads(self.text(name)).items()}
+        for value in read.values():
+            if type(value) is not int or not 0 <= value <= COUNT_MAX:
+                raise ValueError(f"{name} counts something, and has {value!r}")
+        return read
 
 
 def _broker_info(given: _Fields) -> BrokerInfo:

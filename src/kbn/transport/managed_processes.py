@@ -46,6 +46,7 @@ class ManagedOverlay(Overlay):
         )  # fmt: skip
         self._trigger = Overlay(its_plan, say, log_format=log_format, log_level=log_level)
         self.companions: dict[str, Companion] = {}
+        self._is_ending = False
 
     @property
     def trigger(self) -> RunningBroker:
@@ -68,6 +69,7 @@ class ManagedOverlay(Overlay):
 
     async def end(self) -> None:
         """Have companions end before the brokers they talk to."""
+        self._is_ending = True
         running = [each.process for each in self.companions.values() if each.process is not None]
         await end_all(running)
         await asyncio.gather(
@@ -83,9 +85,18 @@ class ManagedOverlay(Overlay):
         await asyncio.gather(
             *(self._lines(name, stream) for stream in (process.stdout, process.stderr) if stream)
         )
+        code = await process.wait()
+        if not self._is_ending:
+            self._says(name, f"has ended: exit code {code}")
 
     async def _lines(self, name: str, stream: asyncio.StreamReader) -> None:
-        while line := await stream.readline():
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:  # longer than any of ours
+                continue
+            if not line:
+                return
             self._says(name, line.decode("utf-8", "replace").rstrip("\n"))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +26,7 @@ from kbn.transport.client import Client, connect
 from kbn.transport.clock import Backoff
 
 TELL_EVERY_S = 1.0
+GOODBYE_S = 1.0
 
 log = logging.getLogger("kbn.transport")
 
@@ -59,6 +60,7 @@ class ManagedPublisher:
         self._place: PlacePublisher | None = None
         self._is_placed = asyncio.Event()
         self._is_wanted = asyncio.Event()
+        self._connecting = asyncio.Lock()
         self._managing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> ManagedPublisher:
@@ -83,7 +85,7 @@ class ManagedPublisher:
         if not isinstance(notification, Notification):
             notification = Notification(notification)
         self._agent.publishing(notification)
-        client = self._client or await self._connected()
+        client = await self._connected()
         await client.publish(notification, durable=durable)
 
     async def settle(self) -> None:
@@ -97,6 +99,10 @@ class ManagedPublisher:
 
     async def _connected(self) -> Client:
         """A client at the broker we are told, or at the one we know when nobody tells in time."""
+        async with self._connecting:  # several may publish at once; they go in their order
+            return self._client or await self._connect()
+
+    async def _connect(self) -> Client:
         self._is_wanted.set()
         try:
             async with asyncio.timeout(self._wait_s):
@@ -144,8 +150,11 @@ class ManagedPublisher:
                     group.create_task(self._tell_again(client, medoids))
                     group.create_task(self._tell_news(client))
             except asyncio.CancelledError:
-                gone = reports.to_notification(Gone("publisher", self.name))
-                await client.publish(gone)
+                # A trigger broker that is away, or refuses it, does not keep us from ending.
+                with suppress(TimeoutError, KbnError):
+                    async with asyncio.timeout(GOODBYE_S):
+                        gone = Gone("publisher", self.name)
+                        await client.publish(reports.to_notification(gone))
                 raise
 
     async def _tell_news(self, client: Client) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from kbn.management.action_log import LogEntry
 from kbn.management.actions import Announce, Effect, Instruct
 from kbn.management.policy_server import PolicyServer
 from kbn.transport.client import Client
-from kbn.transport.clock import Backoff
+from kbn.transport.clock import Backoff, now
 
 TICK_S = 0.2
 COMMIT_EVERY_S = 1.0
@@ -55,6 +54,7 @@ class PolicyServerShell:
         self._token = token
         self._tls = tls
         self._client: Client | None = None
+        self._greeted: Client | None = None
         self._lines: dict[str, _Line] = {}
         self._read_at = self._files()
 
@@ -70,13 +70,13 @@ class PolicyServerShell:
             await asyncio.gather(
                 *(line.task for line in self._lines.values()), return_exceptions=True
             )
-            self._server.engine.mib.commit()
+            self._commit()
             self._server.engine.mib.close()
 
     def reload(self) -> None:
         """Read the policies again."""
         self._read_at = self._files()
-        self._server.engine.reload(self._paths, time.time())
+        self._server.engine.reload(self._paths, now())
         self._do([])
 
     # The trigger broker.
@@ -98,24 +98,39 @@ class PolicyServerShell:
         ) as client:
             feed = await client.subscribe(self._server.wanted)
             self._client = client
-            self._do(self._server.connected(time.time()))
             async for notification in feed:
-                self._do(self._server.received(notification, time.time()))
+                self._do(self._server.received(notification, now()))
 
     async def _tick(self) -> None:
-        committed_at = looked_at = time.time()
+        looked_at = now()
         while True:
-            await asyncio.sleep(TICK_S)
-            now = time.time()
-            if self._client is not None:
-                self._do(self._server.tick(now))
-            if now - committed_at >= COMMIT_EVERY_S:
-                committed_at = now
-                self._server.engine.mib.commit()
-            if now - looked_at >= COMMIT_EVERY_S:
-                looked_at = now
+            client, at = self._attached(), now()
+            if client is not None and client is not self._greeted:  # the first time, or again
+                self._do(self._server.connected(at))
+            elif client is not None:
+                self._do(self._server.tick(at))
+            self._greeted = client
+            if at - looked_at >= COMMIT_EVERY_S:
+                looked_at = at
+                self._commit()
                 if self._files() != self._read_at:
                     self.reload()
+            await asyncio.sleep(TICK_S)
+
+    def _attached(self) -> Client | None:
+        """The client at the trigger broker; None while that is away."""
+        try:
+            client = self._client
+            return client if client is not None and client.core.is_attached else None
+        except KbnError:  # it has ended
+            return None
+
+    def _commit(self) -> None:
+        """Write what is new into the MIB's file; what cannot be written is tried again."""
+        try:
+            self._server.engine.mib.commit()
+        except KbnError as error:
+            log.error("the MIB is not kept: %s", error)
 
     def _files(self) -> dict[Path, int]:
         """The files of policies, and when each was changed."""
@@ -140,8 +155,11 @@ class PolicyServerShell:
             self._tell(entry)
 
     def _announce(self, announce: Announce) -> None:
-        if self._client is not None:
-            publishing = asyncio.ensure_future(self._client.publish(announce.notification))
+        client = self._attached()
+        if client is not None:
+            for error in client.take_refusals():  # of an earlier one, which keeps back no other
+                log.warning("not published: %s", error)
+            publishing = asyncio.ensure_future(client.publish(announce.notification))
             publishing.add_done_callback(_look_at)
 
     def _instruct(self, instruct: Instruct) -> None:
@@ -152,7 +170,7 @@ class PolicyServerShell:
         try:
             line.waiting.put_nowait(instruct)
         except asyncio.QueueFull:
-            self._server.answered(instruct, "too much waits for this broker", time.time())
+            self._server.answered(instruct, "too much waits for this broker", now())
 
     async def _work(self, url: str, line: _Line) -> None:
         """Tell one broker what waits for it; the line ends when nothing did for a while."""
@@ -162,7 +180,9 @@ class PolicyServerShell:
                 async with asyncio.timeout(IDLE_S):
                     instruct = await line.waiting.get()
             except TimeoutError:
-                return
+                if line.waiting.empty():  # nothing came while the time ran out
+                    return
+                continue
             name = f"{self._server.name} at {instruct.broker}"
             try:
                 async with Client(url, name, options, self._tls, ANSWER_S, None) as client:
@@ -172,7 +192,7 @@ class PolicyServerShell:
             except asyncio.QueueEmpty:
                 continue
             except KbnError as error:
-                self._server.answered(instruct, str(error), time.time())
+                self._server.answered(instruct, str(error), now())
 
     async def _ask(self, client: Client, instruct: Instruct) -> None:
         try:
@@ -183,7 +203,7 @@ class PolicyServerShell:
         except TransportError:
             raise
         except KbnError as error:
-            self._server.answered(instruct, str(error), time.time())
+            self._server.answered(instruct, str(error), now())
 
 
 class _Line:

@@ -17,6 +17,7 @@ from kbn.clustering import SemanticMap
 from kbn.errors import KbnError
 from kbn.management import instructions, reports
 from kbn.management.broker_agent import INFO_EVERY_S, BrokerAgent
+from kbn.management.reports import BrokerUtilisation, Report
 from kbn.ontology import Ontology
 from kbn.transport.client import Client
 from kbn.transport.clock import Backoff, now
@@ -44,7 +45,7 @@ class Reporting:
         self._tls = tls
         self._agent: BrokerAgent | None = None
         self._ontology: Ontology | None = None
-        self._busy_s, self._looked_at = process_time(), now()
+        self._busy_s, self._told_at = process_time(), now()
         server.beside(self.run)
 
     async def run(self) -> None:
@@ -55,6 +56,9 @@ class Reporting:
                 await self._report()
             except KbnError as error:
                 log.warning("%s: management: %s", self._server.broker.name, error)
+            except Exception:
+                # Nobody awaits this task: a broker that reports no more would look well.
+                log.exception("%s: management: a bug", self._server.broker.name)
             await asyncio.sleep(backoff.next_s())
 
     async def _report(self) -> None:
@@ -68,11 +72,19 @@ class Reporting:
                 while not listening.done():
                     agent = await self._with_map()
                     for report in agent.reports(now(), load=self._load(), memory=_memory()):
-                        await client.publish(reports.to_notification(report))
+                        await self._tell(client, report)
                     await asyncio.sleep(LOOK_EVERY_S)
                 listening.result()
             finally:
                 listening.cancel()
+
+    async def _tell(self, client: Client, report: Report) -> None:
+        # One that was refused, as too long or not allowed, takes no others with it.
+        for error in client.take_refusals():
+            log.warning("%s: management: %s", self._server.broker.name, error)
+        await client.publish(reports.to_notification(report))
+        if isinstance(report, BrokerUtilisation):
+            self._busy_s, self._told_at = process_time(), now()
 
     async def _listen(self, client: Client) -> None:
         """Tell everything again when somebody new asks."""
@@ -98,10 +110,8 @@ class Reporting:
         return self._agent
 
     def _load(self) -> float:
-        """The share of time this process was busy since the last look."""
-        busy_s, at = process_time(), now()
-        share = (busy_s - self._busy_s) / max(at - self._looked_at, 1e-6)
-        self._busy_s, self._looked_at = busy_s, at
+        """The share of time this process was busy since it last told."""
+        share = (process_time() - self._busy_s) / max(now() - self._told_at, 1e-6)
         return min(share, 1.0)
 
 

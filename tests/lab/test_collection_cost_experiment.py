@@ -1,0 +1,19 @@
+"""collection-cost at its small scale: real processes, asked for reports while they work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kbn.lab.experiment import Scale, conduct, find
+from kbn.lab.report import save
+
+
+def test_every_rate_is_measured_kept_and_drawn(tmp_path: Path) -> None:
+    result = conduct(find("collection-cost"), Scale.SMALL, seed=1)
+    rows = result.tables[0].data.to_pylist()
+    assert [row["requests a minute"] for row in rows] == ["unmanaged", "0", "1000"]
+    for row in rows:
+        assert row["publication ms"] > 0 and row["subscription ms"] > 0
+    none = rows[1]
+    assert {none[f"{name} × none"] for name in ("publication ms", "subscription ms")} == {1.0}
+    assert save(result, find("collection-cost"), tmp_path)

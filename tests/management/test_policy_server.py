@@ -1,0 +1,227 @@
+"""The policy server: what it makes of reports that are late, broken or hostile, and of outages."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbn import data
+from kbn.clustering import Plan, plan
+from kbn.filters import Notification
+from kbn.management import instructions, reports
+from kbn.management.actions import Announce, Effect, Instruct
+from kbn.management.engine import Decision, PolicyEngine
+from kbn.management.instructions import PolicyServerInfo
+from kbn.management.mib import Mib
+from kbn.management.places import AWAY_AFTER_S, SETTLE_S, Places
+from kbn.management.policies import PolicySet
+from kbn.management.policy_server import ASK_EVERY_S, FORGET_AFTER_S, PolicyServer
+from kbn.management.reports import (
+    BrokerInfo,
+    Kind,
+    NotificationReport,
+    PublisherInfo,
+    Report,
+    SubscriberInfo,
+)
+from kbn.ontology import Ontology
+
+HERE = data.namespace("animals")
+BROKERS = ("root", "east", "west")
+LINKS = {"root": ("east", "west"), "east": ("root",), "west": ("root",)}
+
+
+@pytest.fixture(scope="module")
+def animals() -> Ontology:
+    return Ontology.load(data.path("animals"))
+
+
+def make(ontology: Ontology, fixed: Plan | None = None, name: str = "one") -> PolicyServer:
+    engine = PolicyEngine(Mib(), PolicySet.shipped())
+    return PolicyServer(name, engine, Places(ontology, fixed), load_max=3.0)
+
+
+def tell(server: PolicyServer, report: Report, now: float) -> list[Effect]:
+    return server.received(reports.to_notification(report), now)
+
+
+def tell_of_brokers(server: PolicyServer, now: float) -> None:
+    for broker in BROKERS:
+        master = None if broker == "root" else "root"
+        tell(server, BrokerInfo(broker, f"kbn://{broker}:1", master, LINKS[broker]), now)
+
+
+def begin(server: PolicyServer) -> Plan:
+    """Have all brokers told of, and the plan made."""
+    server.connected(0.0)
+    tell_of_brokers(server, 0.0)
+    server.tick(SETTLE_S)
+    assert server.places.plan is not None
+    return server.places.plan
+
+
+def moved(effects: list[Effect]) -> list[str]:
+    """Who is to go where."""
+    moves = (each for each in effects if isinstance(each, Instruct) and each.what == "move")
+    return [f"{each.about['clients'][0]} to {each.about['broker']}" for each in moves]
+
+
+# Hostile and broken reports: any client of the trigger broker can publish one.
+
+LARGEST = 2**63 - 1
+REFUSED_BY_THE_MIB = [
+    BrokerInfo("", "kbn://nobody:1"),
+    SubscriberInfo("", "east", None, 0.0, 1),
+    SubscriberInfo("ann", "east", None, float("inf"), 1),
+    NotificationReport("ann", "east", 1.0, 0.0, {1: LARGEST, 2: LARGEST}),
+    PublisherInfo("bob", "east", None, float("-inf")),
+]
+
+
+@pytest.mark.parametrize("report", REFUSED_BY_THE_MIB, ids=lambda report: report.type)
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_what_the_mib_refuses_is_counted_and_stops_nothing(
+    report: Report, name: str, animals: Ontology
+) -> None:
+    server = make(animals, name=name)
+    begin(server)
+    server.received(instructions.to_notification(PolicyServerInfo("one")), 2.0)  # "two" stands by
+    assert tell(server, report, 2.0) == [] and server.unreadable == 1
+    server.tick(2.0)
+    server.tick(2.0 + SETTLE_S)
+    assert server.places.plan is not None and server.places.plan.brokers == BROKERS
+    assert not server.engine.mib.count("subscriber") and not server.engine.mib.count("publisher")
+
+
+def test_what_is_told_of_a_broken_report_is_short(animals: Ontology) -> None:
+    server = make(animals)
+    server.received(Notification({"message": "x" * 100_000}), 0.0)
+    [entry] = server.engine.log
+    assert len(entry.outcome) < 400
+
+
+# A move, told of by two brokers.
+
+
+def test_one_who_was_reclustered_is_not_pulled_back_by_late_news(animals: Ontology) -> None:
+    """Re-clustering asks the old broker for its subscriber, and the answer may come after it."""
+    server = make(animals)
+    seats = begin(server)
+    home = seats.broker_for(HERE + "Cats")
+    there = next(each for each in BROKERS if each != home)
+    ann = SubscriberInfo("ann", str(home), HERE + "Cats", 0.0, 1)
+    tell(server, ann, 2.0)
+    tell(server, PublisherInfo("bob", there, HERE + "Dogs", 0.0), 2.0)
+    tell(server, NotificationReport.of("ann", str(home), {3: 20}, {"bob": 20}), 20.0)
+    assert moved(server.tick(20.2)) == [f"ann to {there}"]
+    assert moved(tell(server, ann, 20.3)) == []
+    after = SubscriberInfo("ann", there, HERE + "Cats", 0.0, 1)
+    for now in (20.5, 40.0, 330.0):
+        assert moved(tell(server, after, now)) == []
+    found = server.engine.mib.get("subscriber", "ann")
+    assert found is not None and (found.broker, found.placed_on) == (there, there)
+    assert "reseated" in found.marks
+
+
+def test_one_who_never_came_to_its_partners_is_placed_again(animals: Ontology) -> None:
+    server = make(animals)
+    home = begin(server).broker_for(HERE + "Cats")
+    there, third = (each for each in BROKERS if each != home)
+    ann = SubscriberInfo("ann", third, HERE + "Cats", 0.0, 1)
+    tell(server, ann, 2.0)
+    server.engine.mib.placed("subscriber", "ann", there, 10.0)
+    server.engine.mib.mark("subscriber", "ann", "reseated")
+    assert moved(tell(server, ann, 30.0)) == []
+    assert moved(tell(server, ann, 100.0)) == [f"ann to {home}"]
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 2.5])
+@pytest.mark.parametrize("first", ["ann", "bob"])
+def test_two_who_hear_each_other_do_not_exchange_places(
+    first: str, gap_s: float, animals: Ontology
+) -> None:
+    server = make(animals)
+    begin(server)
+    tell(server, SubscriberInfo("ann", "west", None, 0.0, 1), 2.0)
+    tell(server, PublisherInfo("bob", "east", None, 0.0), 2.0)
+    tell(server, NotificationReport.of("ann", "west", {3: 5}, {"bob": 5}), 2.0)
+    kinds: dict[str, Kind] = {"ann": "subscriber", "bob": "publisher"}
+    going = 0
+    for number, name in enumerate(sorted(kinds, key=lambda name: name != first)):
+        now = 20.0 + number * gap_s
+        server.actions.carry_out(Decision("p", "recluster", {}, kinds[name], name, now), now)
+        if gap_s or number:
+            outcomes = server.actions.flush(now)
+            going += sum(len(each.effects) for each in outcomes)
+    assert going == 1
+
+
+# Other policy servers, and outages.
+
+
+def test_a_server_that_joins_is_told_at_once_that_it_is_not_alone(animals: Ontology) -> None:
+    one = make(animals)
+    joins = instructions.to_notification(PolicyServerInfo("two"))
+    here = Announce(instructions.to_notification(PolicyServerInfo("one")))
+    assert one.received(joins, 0.5) == [here]
+    assert one.received(joins, 2.5) == [], "it knows by now"
+
+
+def test_nobody_is_forgotten_because_the_trigger_broker_was_away(animals: Ontology) -> None:
+    server = make(animals)
+    seats = begin(server)
+    ann = SubscriberInfo("ann", "root", None, 0.0, 1)
+    tell(server, ann, 2.0)
+    back = 2.0 + FORGET_AFTER_S + ASK_EVERY_S
+    server.connected(back)
+    assert server.engine.mib.get("subscriber", "ann") is not None
+    tell(server, BrokerInfo("root", "kbn://root:1", None, LINKS["root"]), back + 0.5)
+    server.tick(back + 0.5 + SETTLE_S)
+    assert server.places.plan == seats, "the others may yet say that they are there"
+
+
+def test_a_broker_that_is_gone_for_good_is_forgotten(animals: Ontology) -> None:
+    server = make(animals)
+    begin(server)
+    for now in range(0, int(FORGET_AFTER_S + 2 * ASK_EVERY_S), int(AWAY_AFTER_S)):
+        tell(server, BrokerInfo("root", "kbn://root:1"), float(now))
+        server.tick(float(now))
+    assert server.engine.mib.names("broker") == ["root"]
+
+
+# The plan.
+
+
+def test_a_given_plan_stays_however_the_load_is(animals: Ontology) -> None:
+    given = plan(animals, BROKERS)
+    server = make(animals, given)
+    crowd(server)
+    server.tick(100.0)
+    assert server.places.plan == given
+
+
+def test_a_spare_broker_does_not_keep_others_from_sharing_clusters(animals: Ontology) -> None:
+    server = make(animals)
+    server.places.spare.add("a spare one")  # and the nearest that could help
+    tell(server, BrokerInfo("a spare one", "kbn://spare:1", "root", ("root",)), 0.0)
+    crowd(server)
+    server.tick(100.0)
+    assert server.places.plan is not None
+    assert server.places.plan.clusters[0].seats == ("root", "east")
+
+
+def crowd(server: PolicyServer) -> None:
+    """All subscribers want the same."""
+    subject = begin(server).clusters[0].key
+    for number in range(12):
+        tell(server, SubscriberInfo(f"s{number}", "root", subject, 0.0, 1), 2.0)
+
+
+def test_nobody_is_sent_to_its_partners_at_a_spare_broker(animals: Ontology) -> None:
+    server = make(animals)
+    server.places.spare.add("east")
+    begin(server)
+    ann = SubscriberInfo("ann", "west", None, 0.0, 1)
+    tell(server, ann, 2.0)
+    tell(server, PublisherInfo("bob", "east", None, 0.0), 2.0)
+    tell(server, NotificationReport.of("ann", "west", {3: 20}, {"bob": 20}), 20.0)
+    assert moved(server.tick(25.0)) == []
