@@ -8,7 +8,9 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 from kbn.management import instructions, reports, terms
 from kbn.management.instructions import (
+    PlacementNote,
     PlacePublisher,
+    PlanNote,
     PolicyServerInfo,
     RequestInfo,
     RequestPublisherMedoids,
@@ -44,6 +46,9 @@ INSTRUCTIONS = [
     RequestPublisherMedoids(),
     RequestInfo(),
     PolicyServerInfo("one"),
+    PlacementNote("subscriber", "ann", "east", is_reseated=True),
+    PlacementNote("publisher", "bob", "east"),
+    PlanNote('{"brokers": []}'),
 ]
 
 

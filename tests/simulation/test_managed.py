@@ -372,3 +372,76 @@ def test_clusters_that_hear_each_other_come_together(conference: Ontology, tmp_p
     assert ann.received[0].hops > 1
     assert ann.broker == bob.broker and ann.received[-1].hops == 1
     assert len(ann.received) == 30
+
+
+def misplaced_and_crowded(
+    conference: Ontology, folder: Path, *servers: PolicyServer
+) -> tuple[ManagedNetwork, SimulatedClient, list[SimulatedClient]]:
+    """Ann sits near her publisher, and a crowd's cluster has several brokers."""
+    managed = ManagedNetwork(TREE, conference)
+    for serving in servers:
+        managed.serve(serving)
+    managed.run(2.0)
+    home = plan_of(servers[0]).broker_for(HERE + "City")
+    there = max(TREE, key=lambda name: servers[0].places.distances.hops(str(home), name))
+    ann = managed.network.client("ann", "top")
+    ann.subscribe(f"topic @= <{HERE}City>")
+    bob = publisher_about(managed, "bob", "Paper_17", at=there)
+    crowd = [managed.network.client(f"c{number}", "top") for number in range(20)]
+    for each in crowd:
+        each.subscribe(f"other @= <{HERE}Person>")
+    for _ in range(30):
+        bob.publish({"topic": Individual(HERE + "Dublin")})
+        managed.run(1.0)
+    assert ann.broker == bob.broker != home
+    assert len(plan_of(servers[0]).seats_for(HERE + "Person")) > 1
+    return managed, ann, crowd
+
+
+ALL = MISPLACED + BALANCING.replace("policies:\n", "", 1).strip("\n").replace(
+    "of: subscriber", "of: subscriber\n    when: \"!('reseated' in subscriber.marks)\""
+)
+
+
+def test_who_takes_over_goes_on_from_where_the_other_was(
+    conference: Ontology, tmp_path: Path
+) -> None:
+    (tmp_path / "policies.yaml").write_text(ALL)
+    one, two = (
+        server(conference, name, policies=str(tmp_path), load_max=5.0) for name in ("one", "two")
+    )
+    managed, ann, crowd = misplaced_and_crowded(conference, tmp_path, one, two)
+    seats, homes = plan_of(one), [each.broker for each in (ann, *crowd)]
+    managed.stop("one")
+    managed.run(SILENT_S + 8.0)
+    assert two.acts(managed.now) and plan_of(two).clusters == seats.clusters
+    assert [each.broker for each in (ann, *crowd)] == homes
+
+
+def test_so_does_one_that_is_started_again(conference: Ontology, tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(ALL)
+    file = tmp_path / "mib.db"
+
+    def serving() -> PolicyServer:
+        return server(conference, "one", Mib(file), str(tmp_path), load_max=5.0)
+
+    first = serving()
+    managed, ann, crowd = misplaced_and_crowded(conference, tmp_path, first)
+    seats, homes = plan_of(first), [each.broker for each in (ann, *crowd)]
+    managed.stop("one")
+    first.engine.mib.commit()
+    first.engine.mib.close()
+    again = serving()
+    managed.serve(again)
+    managed.run(8.0)
+    assert plan_of(again).clusters == seats.clusters
+    assert [each.broker for each in (ann, *crowd)] == homes
+    again.engine.mib.close()
+
+
+def test_a_plan_for_other_clusters_is_not_resumed(conference: Ontology) -> None:
+    mib = Mib()
+    mib.note("plan", '{"brokers": ["top"], "clusters": {"ex:Tea": ["top"]}, "spare": []}')
+    serving = server(conference, mib=mib)
+    assert serving.places.plan is None
+    assert any(entry.action == "resume" for entry in serving.engine.log)

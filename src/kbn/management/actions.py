@@ -18,7 +18,11 @@ from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.management import instructions
 from kbn.management.engine import Decision
-from kbn.management.instructions import PlacePublisher, RequestPublisherMedoids
+from kbn.management.instructions import (
+    PlacementNote,
+    PlacePublisher,
+    RequestPublisherMedoids,
+)
 from kbn.management.mib import ManagedObject, Mib
 from kbn.management.places import Places
 from kbn.management.reports import Kind
@@ -64,11 +68,12 @@ Effect: TypeAlias = Instruct | Announce
 
 
 class Outcome(NamedTuple):
-    """What came of a decision: in words, and what is to be done for it."""
+    """What came of a decision: in words, what is to be done for it, and who was placed where."""
 
     decision: Decision
     text: str
     effects: tuple[Effect, ...] = ()
+    placed: PlacementNote | None = None
 
 
 class Actions:
@@ -134,7 +139,8 @@ class Actions:
         send = () if stays else (self._send(found, seat),)
         self._mib.placed("subscriber", found.name, seat, now)
         self._mib.unmark("subscriber", found.name, RESEATED)
-        return Outcome(decision, f"stays at {seat}" if stays else f"from {old} to {seat}", send)
+        text = f"stays at {seat}" if stays else f"from {old} to {seat}"
+        return Outcome(decision, text, send, PlacementNote("subscriber", found.name, seat))
 
     def _place_publisher(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
@@ -144,7 +150,8 @@ class Actions:
         send = self._send(found, seat)
         self._mib.placed("publisher", found.name, seat, now)
         self._mib.unmark("publisher", found.name, RESEATED)
-        return Outcome(decision, f"to {seat}", (send,))
+        note = PlacementNote("publisher", found.name, seat)
+        return Outcome(decision, f"to {seat}", (send,), note)
 
     def _seat(self, found: ManagedObject, now: float) -> str | None:
         """Where a client belongs; it is counted there at once."""
@@ -226,7 +233,8 @@ class Actions:
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, RESEATED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
-        return Outcome(decision, text, (send,))
+        note = PlacementNote(kind, move.client, move.new, is_reseated=True)
+        return Outcome(decision, text, (send,), note)
 
     def failed(self, instruct: Instruct) -> None:
         """An instruction did not reach its broker, or was refused: who was to move may be told

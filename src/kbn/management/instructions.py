@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kbn.filters import Constraint, Filter, Notification, Subscription
+from kbn.management.reports import Kind
 from kbn.management.terms import MESSAGE, NAMESPACE, TO, type_of
 from kbn.ontology import Class, Term
 
@@ -40,7 +41,31 @@ class PolicyServerInfo:
     server: str
 
 
-Instruction: TypeAlias = PlacePublisher | RequestPublisherMedoids | RequestInfo | PolicyServerInfo
+@dataclass(frozen=True, slots=True)
+class PlacementNote:
+    """The server that acts has told a client to go to a broker; others are to know."""
+
+    kind: Kind
+    name: str
+    broker: str
+    is_reseated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNote:
+    """The server that acts goes by this plan: `text` is as `Places.text` has it."""
+
+    text: str
+
+
+Instruction: TypeAlias = (
+    PlacePublisher
+    | RequestPublisherMedoids
+    | RequestInfo
+    | PolicyServerInfo
+    | PlacementNote
+    | PlanNote
+)
 
 
 def to_notification(instruction: Instruction) -> Notification:
@@ -55,6 +80,12 @@ def to_notification(instruction: Instruction) -> Notification:
             return Notification({MESSAGE: type_of("request_info")})
         case PolicyServerInfo(server):
             return Notification({MESSAGE: type_of("policy_server_info"), "serverId": server})
+        case PlacementNote(kind, name, broker, is_reseated):
+            fields = {"about": kind, f"{kind}Id": name, "currentBroker": broker}
+            note = {MESSAGE: type_of("placement_note"), **fields, "isReseated": is_reseated}
+            return Notification(note)
+        case PlanNote(text):
+            return Notification({MESSAGE: type_of("plan_note"), "plan": text})
 
 
 def from_notification(notification: Notification) -> Instruction | None:
@@ -73,7 +104,30 @@ def from_notification(notification: Notification) -> Instruction | None:
         case "policy_server_info":
             server = notification.get("serverId")
             return PolicyServerInfo(server) if isinstance(server, str) else None
+        case "placement_note":
+            return _placement_note(notification)
+        case "plan_note":
+            text = notification.get("plan")
+            return PlanNote(text) if isinstance(text, str) else None
     return None
+
+
+def _placement_note(notification: Notification) -> PlacementNote | None:
+    about, broker = notification.get("about"), notification.get("currentBroker")
+    is_reseated = notification.get("isReseated")
+    for kind in _CLIENTS:
+        name = notification.get(f"{kind}Id")
+        if about == kind and isinstance(name, str) and isinstance(broker, str):
+            return PlacementNote(kind, name, broker, is_reseated is True)
+    return None
+
+
+_CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
+
+
+def of_types(*names: str) -> Subscription:
+    """Messages of any of some classes of the management ontology."""
+    return Subscription(each for name in names for each in of_type(name).filters)
 
 
 def of_type(name: str, **equal: str) -> Subscription:

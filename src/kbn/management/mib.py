@@ -89,6 +89,8 @@ class Mib:
         pool, self._marks = Pool(), MarkNames()
         self._tables: dict[Kind, Table] = {kind: Table(kind, pool, self._marks) for kind in KINDS}
         self._changed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+        self._notes: dict[str, str] = {}
+        self._new_notes: dict[str, str] = {}
         # Where subscribers were told of before, and have not departed from: see `_came`.
         self._also_at: dict[str, list[str]] = {}
         self._read_only = read_only
@@ -96,6 +98,7 @@ class Mib:
         if self._file is not None:
             try:
                 self._file.load(self._tables)
+                self._notes = self._file.notes()
             except BaseException:
                 self._file.close()
                 raise
@@ -174,6 +177,16 @@ class Mib:
         bit = self._marks.bit(mark)
         if bit is not None and name in self._tables[kind].rows:
             self._change(self._tables[kind], name, bit, False)
+
+    def note(self, name: str, text: str) -> None:
+        """Keep a text beside the objects, such as the plan that is in force."""
+        self._require_writable()
+        if self._notes.get(name) != text:
+            self._notes[name] = self._new_notes[name] = text
+
+    def noted(self, name: str) -> str | None:
+        """The text that was kept under a name."""
+        return self._notes.get(name)
 
     def unmark_all(self, kind: Kind, mark: str) -> None:
         """Take a mark away from every object of a kind."""
@@ -255,8 +268,9 @@ class Mib:
     def commit(self) -> int:
         """Write what has changed since the last commit; how many objects those were."""
         count = self.changed
-        if self._file is not None and count:
-            self._file.write(self._tables, self._changed)
+        if self._file is not None and (count or self._new_notes):
+            self._file.write(self._tables, self._changed, self._new_notes)
+        self._new_notes.clear()
         for names in self._changed.values():
             names.clear()
         return count

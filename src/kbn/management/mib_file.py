@@ -78,11 +78,28 @@ class MibFile:
             reason = f"damaged; restore it from a copy, or name another file ({error})"
             raise StoreError(reason, path=self._path) from error
 
-    def write(self, tables: Mapping[Kind, Table], changed: Mapping[Kind, set[str]]) -> None:
-        """Write the named objects as they are in the tables, or remove those that are not there."""
+    def notes(self) -> dict[str, str]:
+        """What was kept beside the objects."""
+        try:
+            return dict(self._connection.execute("SELECT name, text FROM note"))
+        except sqlite3.Error as error:
+            raise StoreError(_advice(error), path=self._path) from error
+
+    def write(
+        self,
+        tables: Mapping[Kind, Table],
+        changed: Mapping[Kind, set[str]],
+        notes: Mapping[str, str],
+    ) -> None:
+        """Write the named objects as they are in the tables, or remove those that are not there;
+        and notes.
+        """
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO note (name, text) VALUES (?, ?)", list(notes.items())
+            )
             for kind, names in changed.items():
                 rows = tables[kind].rows
                 gone = [(name,) for name in names if name not in rows]
@@ -137,6 +154,7 @@ class MibFile:
     def _make_tables(self) -> None:
         execute = self._connection.execute
         execute("BEGIN EXCLUSIVE")
+        execute("CREATE TABLE note (name TEXT PRIMARY KEY, text TEXT NOT NULL)")
         for kind in KINDS:
             execute(_create(kind))
         execute(f"PRAGMA application_id = {_OURS}")

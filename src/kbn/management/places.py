@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from kbn.clustering import Plan, distances, plan, rated
 from kbn.clustering.distances import Distances
+from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
 
 SETTLE_S = 1.0
@@ -134,6 +136,31 @@ class Places:
             if then.excess >= now.excess and then.hops > WORTH_IT * now.hops:
                 return False
         return self.use(new)
+
+    def text(self) -> str:
+        """The plan and the spare brokers, to be kept or told; see `resume`."""
+        known = self.plan
+        clusters = () if known is None else known.clusters
+        said = {
+            "brokers": [] if known is None else known.brokers,
+            "clusters": {each.key: [each.broker, *each.helpers] for each in clusters},
+            "spare": sorted(self.spare),
+        }
+        return json.dumps(said)
+
+    def resume(self, text: str) -> None:
+        """Go by what `text` had said; InvalidInputError when it is for another ontology."""
+        try:
+            said = json.loads(text)
+            seats = {str(key): tuple(map(str, on)) for key, on in said["clusters"].items()}
+            brokers, spare = [str(each) for each in said["brokers"]], set(map(str, said["spare"]))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InvalidInputError(f"a plan that cannot be read: {error!r:.100}") from None
+        if self.is_fixed:
+            return
+        self.spare = spare
+        if brokers:
+            self.plan = plan(self._ontology, brokers, lambda parts, brokers: seats)
 
     def _used(self) -> list[str]:
         return [broker for broker in self.brokers if broker not in self.spare]

@@ -21,6 +21,7 @@ from kbn.management.action_log import LogEntry
 from kbn.management.actions import (
     DECIDED,
     LOAD_MAX,
+    RESEATED,
     Actions,
     Announce,
     Effect,
@@ -28,7 +29,12 @@ from kbn.management.actions import (
     Outcome,
 )
 from kbn.management.engine import Decision, PolicyEngine
-from kbn.management.instructions import PolicyServerInfo, RequestInfo
+from kbn.management.instructions import (
+    PlacementNote,
+    PlanNote,
+    PolicyServerInfo,
+    RequestInfo,
+)
 from kbn.management.places import Places
 from kbn.management.reports import KINDS, BrokerInfo, Gone, Kind, Report
 
@@ -36,6 +42,8 @@ BEAT_S = 2.0
 """How often a policy server says that it is there."""
 SILENT_S = 3 * BEAT_S + 1.0
 """Another that was not heard of for so long is gone."""
+PLAN = "plan"
+"""The name under which the MIB keeps the plan."""
 ASK_EVERY_S = 300.0
 """How often everybody is asked who they are, in case a report was lost."""
 FORGET_AFTER_S = 1000.0
@@ -62,11 +70,12 @@ class PolicyServer:
         self._asked_at = 0.0
         self._since: float | None = None
         self._told = 0
+        self._resume()
 
     @property
     def wanted(self) -> Subscription:
         """What to subscribe to at the trigger broker."""
-        return instructions.of_type("Report")
+        return instructions.of_types("Report", "ServerNote")
 
     def acts(self, now: float) -> bool:
         """Whether it is this one's turn to act."""
@@ -88,6 +97,9 @@ class PolicyServer:
         if isinstance(other, PolicyServerInfo):
             return self._met(other, now)
         try:
+            if isinstance(other, PlacementNote | PlanNote):
+                self._learn(other, now)
+                return []
             return self.reported(reports.from_notification(notification), now)
         except KbnError as error:
             self.unreadable += 1
@@ -101,7 +113,37 @@ class PolicyServer:
         is_new = other.server not in self._others
         self._others[other.server] = now
         here = Announce(instructions.to_notification(PolicyServerInfo(self.name)))
-        return [here] if is_new else []
+        return [here, *self._tell_plan(now)] if is_new else []
+
+    def _learn(self, note: PlacementNote | PlanNote, now: float) -> None:
+        """Stand by: know what the one that acts has done, to go on from there."""
+        if self.acts(now):
+            return
+        if isinstance(note, PlanNote):
+            self.places.resume(note.text)
+            self.engine.mib.note(PLAN, note.text)
+        else:
+            self.engine.mib.placed(note.kind, note.name, note.broker, now)
+            mark = self.engine.mib.mark if note.is_reseated else self.engine.mib.unmark
+            mark(note.kind, note.name, RESEATED)
+
+    def _tell_plan(self, now: float) -> list[Effect]:
+        """Keep the plan, and tell those that stand by."""
+        if self.places.plan is None or not self.acts(now):
+            return []
+        text = self.places.text()
+        self.engine.mib.note(PLAN, text)
+        note = Announce(instructions.to_notification(PlanNote(text)))
+        return [note] if self._others else []
+
+    def _resume(self) -> None:
+        """Go on with the plan that was in force when the MIB was last written."""
+        text = self.engine.mib.noted(PLAN)
+        if text is not None:
+            try:
+                self.places.resume(text)
+            except KbnError as error:
+                self._note(0.0, "resume", None, f"not done: {error}")
 
     def reported(self, report: Report, now: float) -> list[Effect]:
         """Take in a report, and do what policies make of it."""
@@ -131,6 +173,7 @@ class PolicyServer:
         if not acts:
             return effects
         if plan_changed or not acted:
+            effects += self._tell_plan(now)
             effects += self._carry_out(self.engine.happened("PlanChange", now), now)
         effects += self._carry_out(self.engine.tick(now), now)
         return effects + self._done(self.actions.flush(now), now)
@@ -159,6 +202,7 @@ class PolicyServer:
         effects = self._done((self.actions.carry_out(each, now) for each in decisions), now)
         if self.actions.plan_changed:
             self.actions.plan_changed = False
+            effects += self._tell_plan(now)
             effects += self._carry_out(self.engine.happened("PlanChange", now), now)
         return effects
 
@@ -174,6 +218,8 @@ class PolicyServer:
         for outcome in outcomes:
             self.engine.record(outcome.decision, outcome.text)
             effects += outcome.effects
+            if outcome.placed is not None and self._others:
+                effects.append(Announce(instructions.to_notification(outcome.placed)))
         return effects
 
     def _note(self, now: float, action: str, broker: str | None, outcome: str) -> None:
