@@ -19,7 +19,7 @@ from kbn.cli.output import AsJson, print_json, print_table, remark
 from kbn.errors import KbnError
 
 if TYPE_CHECKING:
-    from kbn.transport.processes import Overlay, RunningBroker
+    from kbn.transport.processes import Overlay
     from kbn.transport.topology_file import OverlayPlan
 
 POLICY_SERVER = "policy-server"
@@ -169,7 +169,7 @@ async def _up(
         await asyncio.gather(watching, working, return_exceptions=True)
         if command and not working.cancelled():
             return working.result()
-        return int(any(each.is_expected_to_end for each in overlay.brokers.values()))
+        return int(any(each.is_expected_to_end for each in overlay.watched()))
 
 
 async def _watch(overlay: Overlay) -> int:
@@ -183,7 +183,7 @@ async def _run(command: list[str], overlay: Overlay) -> int:
     """Run a command in the overlay; its exit code."""
     from kbn.transport.processes import tell
 
-    urls = {f"KBN_URL_{_variable(each.name)}": each.url for each in _all_brokers(overlay)}
+    urls = {f"KBN_URL_{_variable(each.name)}": each.url for each in overlay.watched()}
     first = next(iter(overlay.brokers.values())).url
     try:
         process = await asyncio.create_subprocess_exec(
@@ -198,14 +198,6 @@ async def _run(command: list[str], overlay: Overlay) -> int:
         await process.wait()
 
 
-def _all_brokers(overlay: Overlay) -> list[RunningBroker]:
-    """The brokers, and last the trigger broker of a managed overlay."""
-    from kbn.transport.managed_processes import ManagedOverlay
-
-    trigger = [overlay.trigger] if isinstance(overlay, ManagedOverlay) else []
-    return [*overlay.brokers.values(), *trigger]
-
-
 def _variable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
@@ -213,7 +205,7 @@ def _variable(name: str) -> str:
 def _print(overlay: Overlay, as_json: bool) -> None:
     brokers = [
         {"broker": each.name, "url": each.url, "pid": each.pid, "http": each.http}
-        for each in _all_brokers(overlay)
+        for each in overlay.watched()
     ]
     if as_json:
         print_json(brokers)

@@ -52,6 +52,10 @@ class ManagedOverlay(Overlay):
     def trigger(self) -> RunningBroker:
         return self._trigger.brokers[TRIGGER]
 
+    def watched(self) -> list[RunningBroker]:
+        """The brokers, and last the trigger broker."""
+        return [*super().watched(), *self._trigger.watched()]
+
     async def start(self, timeout_s: float) -> None:
         """Start the trigger broker and then all others."""
         await self._trigger.start(timeout_s)

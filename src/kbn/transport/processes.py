@@ -89,9 +89,13 @@ class Overlay:
                 + "\n  ".join(late)
             ) from None
 
+    def watched(self) -> list[RunningBroker]:
+        """The brokers whose end is told."""
+        return list(self.brokers.values())
+
     async def died(self) -> RunningBroker | None:
         """The next broker that ends without being told to; None when none is left."""
-        alive = [each for each in self.brokers.values() if not each.is_expected_to_end]
+        alive = [each for each in self.watched() if not each.is_expected_to_end]
         if not alive:
             return None
         waits = {asyncio.ensure_future(each.process.wait()): each for each in alive}
