@@ -27,6 +27,12 @@ BAD = (
 Output = pytest.CaptureFixture[str]
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables fold their cells in narrow terminals."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def told(capsys: Output, *arguments: str, code: int = 0) -> Any:
     assert main([*arguments, "--json"]) == code
     return json.loads(capsys.readouterr().out)
