@@ -2,7 +2,8 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.kbn-ready
-WORKERS ?= 2
+# More than cores: many tests wait for processes of their own.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-slow check format bench clean

@@ -60,7 +60,11 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `java` are skipped where there is none, except where that must not pass."""
+    """Pages come first: they take longest, and should not be what a run ends with.
+
+    Tests marked `java` are skipped where there is none, except where that must not pass.
+    """
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
     needing = [item for item in items if item.get_closest_marker("java")]
     if not needing or java_is_here() or os.environ.get("KBN_REQUIRE_JAVA") == "1":
         return
