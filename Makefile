@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.kbn-ready
 # More than cores: many tests wait for processes of their own.
-WORKERS ?= 3
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-slow check format bench clean
@@ -24,7 +24,8 @@ java:  ## a Java runtime (17+) for Spark and for reasoning at the dl level; fail
 demo: setup java  ## a podcast day through the whole pipeline on Spark: who got what and why, and a page with plots
 	@$(BIN)/kbn demo
 
-test: setup check  ## everything the build checks: style, types, tests
+test: setup  ## everything the build checks: style, types, tests
+	@$(BIN)/python scripts/compile_kernels & scripts/check && wait
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-slow: setup  ## the tests that take minutes

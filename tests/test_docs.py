@@ -46,8 +46,8 @@ def starts_spark(page: Path) -> bool:
 
 def marks(page: Path) -> list[pytest.MarkDecorator]:
     needs_java = starts_spark(page) or "kbn pipeline" in page.read_text(encoding="utf-8")
-    # Each such page has a JVM to start; one of them in every run is enough.
-    slow = [pytest.mark.slow] if starts_spark(page) and page.name != "match-on-spark.md" else []
+    # Each such page has a JVM to start and takes minutes; tests/spark has the same calls.
+    slow = [pytest.mark.slow] if starts_spark(page) else []
     return [*([pytest.mark.java] if needs_java else []), *slow]
 
 

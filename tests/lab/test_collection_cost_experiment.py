@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kbn.lab.experiment import Scale, conduct, find
 from kbn.lab.report import save
 
 
+@pytest.mark.slow
 def test_every_rate_is_measured_kept_and_drawn(tmp_path: Path) -> None:
     result = conduct(find("collection-cost"), Scale.SMALL, seed=1)
     rows = result.tables[0].data.to_pylist()

@@ -23,7 +23,7 @@ from kbn.management.instructions import (
     PlacePublisher,
     RequestPublisherMedoids,
 )
-from kbn.management.mib import ManagedObject, Mib
+from kbn.management.mib import Hearer, ManagedObject, Mib
 from kbn.management.places import Places
 from kbn.management.reports import Kind
 
@@ -270,10 +270,10 @@ class Actions:
     def _heard_by_publisher(self, now: float) -> dict[str, dict[str, float]]:
         """Each publisher's notifications, by the broker of who had them."""
         heard: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for subscriber in self._mib.objects("subscriber"):
-            at = _whereabouts(subscriber, now)
+        for hearer in self._mib.hearers():
+            at = _whereabouts(hearer, now)
             if self._is_there(at):
-                for name, count in subscriber.publishers.items():
+                for name, count in hearer.publishers.items():
                     heard[name][at] += count
         return heard
 
@@ -346,13 +346,13 @@ class Actions:
     def _deliveries(self) -> dict[tuple[str, str], float]:
         """How many notifications went from publishers to subscribers, by their medoids."""
         found: dict[tuple[str, str], float] = defaultdict(float)
-        for subscriber in self._mib.objects("subscriber"):
-            if not subscriber.medoid:
+        for hearer in self._mib.hearers():
+            if not hearer.medoid:
                 continue
-            for name, count in subscriber.publishers.items():
+            for name, count in hearer.publishers.items():
                 publisher = self._mib.get("publisher", name)
                 if publisher is not None and publisher.medoid:
-                    found[publisher.medoid, subscriber.medoid] += count
+                    found[publisher.medoid, hearer.medoid] += count
         return found
 
     def _add_broker(self, decision: Decision, now: float) -> Outcome:
@@ -385,7 +385,7 @@ class Actions:
         return broker in self._places.brokers
 
 
-def _whereabouts(client: ManagedObject, now: float) -> str:
+def _whereabouts(client: ManagedObject | Hearer, now: float) -> str:
     """The broker where a client is, or where it goes if it was told to a moment ago."""
     is_told = client.placed_on and 0 <= now - client.placed_at < ARRIVE_S
     return str(client.placed_on if is_told else client.broker)

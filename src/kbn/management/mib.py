@@ -8,11 +8,12 @@ what came after the last commit and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
+import msgspec
 import numpy as np
 
 from kbn.errors import InvalidInputError
@@ -35,6 +36,9 @@ from kbn.management.table import Array, MarkNames, Pool, Table, check_text
 
 ALSO_AT_MAX = 4
 """A subscriber is kept to be at so many other brokers: it is at one, while it moves at two."""
+
+
+_COUNTS = msgspec.json.Decoder(dict[str, int])
 
 
 class ManagedObject:
@@ -71,6 +75,17 @@ class ManagedObject:
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}>"
+
+
+class Hearer(NamedTuple):
+    """A subscriber that had notifications, and how many of which publisher."""
+
+    name: str
+    broker: str
+    placed_on: str
+    placed_at: float
+    medoid: str
+    publishers: Mapping[str, int]
 
 
 class Mib:
@@ -229,6 +244,16 @@ class Mib:
         """All objects of a kind, in the order of their names."""
         table = self._tables[kind]
         return (ManagedObject(table, name) for name in self.names(kind))
+
+    def hearers(self) -> Iterator[Hearer]:
+        """The subscribers that had notifications; quicker than asking each for its fields."""
+        table = self._tables["subscriber"]
+        rows = np.flatnonzero(table.column("notifications"))
+        names = table.names[rows].tolist()
+        fields = ("broker", "placed_on", "placed_at", "medoid")
+        columns = [table.taken(field, rows) for field in fields]
+        publishers = map(_COUNTS.decode, (text or "{}" for text in table.taken("publishers", rows)))
+        return map(Hearer, names, *columns, publishers)
 
     def overlay(self, clusters: int = 0) -> Overlay:
         """What conditions may ask of the overlay as a whole."""
