@@ -28,7 +28,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".ca
 
 # Timing is what benchmarks are for: a slow example on a busy machine is no failure.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", _COMMON, max_examples=30)
+settings.register_profile("ci", _COMMON, max_examples=25)
 settings.register_profile("quick", _COMMON, max_examples=15)
 settings.register_profile("thorough", _COMMON, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -28,6 +28,7 @@ def told(*arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_spark_counts_what_sql_counts() -> None:
     """The run itself ends with an error when a relational plan counts otherwise."""
     report = told(
