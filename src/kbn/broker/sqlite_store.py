@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbn.broker.messages import Peer
+from kbn.broker.sqlite_advice import advice
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
@@ -465,22 +466,5 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("COMMIT")
 
 
-_ADVICE = {
-    "SQLITE_BUSY": "another broker uses it; stop that one, or give this one a file of its own",
-    "SQLITE_LOCKED": "another broker uses it; stop that one, or give this one a file of its own",
-    "SQLITE_FULL": "the disk is full; free some space and start again",
-    "SQLITE_READONLY": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_PERM": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_CANTOPEN": "cannot be opened; is it a file, in a folder that exists and is writable?",
-    "SQLITE_NOTADB": "not the store of a broker; name another file",
-    "SQLITE_CORRUPT": "damaged; restore it from a copy, or name another file",
-    "SQLITE_IOERR": "the disk does not answer as it should; see the system's log",
-}
-
-
 def _advice(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    for code, advice in _ADVICE.items():
-        if name.startswith(code):
-            return f"{advice} ({error})"
-    return f"the store failed: {error}"
+    return advice(error, file="store", owner="broker")

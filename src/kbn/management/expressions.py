@@ -9,6 +9,7 @@ condition that is bad does not hold.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -90,14 +91,14 @@ class Rows:
         return Rows(self._table, self.indices()[wanted], self.now, self.overlay)
 
 
-class Expression:
+class Expression(ABC):
     """A node; `slow` when somewhere below it rows are asked one by one."""
 
     type: Type
     slow: bool = False
 
-    def evaluate(self, rows: Rows) -> Found:
-        raise NotImplementedError
+    @abstractmethod
+    def evaluate(self, rows: Rows) -> Found: ...
 
 
 class Constant(Expression):

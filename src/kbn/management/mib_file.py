@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from kbn.broker.sqlite_advice import advice
 from kbn.broker.store import StoreError
 from kbn.management.schema import FIELDS, KINDS, FieldType, Kind
 from kbn.management.table import Table
@@ -212,22 +213,5 @@ def _records(table: Table, names: list[str]) -> Iterator[tuple[object, ...]]:
         yield from zip(part, *columns, strict=True)
 
 
-_ADVICE = {
-    "SQLITE_BUSY": "another policy server uses it; stop that one, or give this one its own file",
-    "SQLITE_LOCKED": "another policy server uses it; stop that one, or give this one its own file",
-    "SQLITE_FULL": "the disk is full; free some space and start again",
-    "SQLITE_READONLY": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_PERM": "cannot be written; see to its permissions and those of its folder",
-    "SQLITE_CANTOPEN": "cannot be opened; is it a file, in a folder that exists and is writable?",
-    "SQLITE_NOTADB": "not the MIB of a policy server; name another file",
-    "SQLITE_CORRUPT": "damaged; restore it from a copy, or name another file",
-    "SQLITE_IOERR": "the disk does not answer as it should; see the system's log",
-}
-
-
 def _advice(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    for code, advice in _ADVICE.items():
-        if name.startswith(code):
-            return f"{advice} ({error})"
-    return f"the MIB's file failed: {error}"
+    return advice(error, file="MIB", owner="policy server")

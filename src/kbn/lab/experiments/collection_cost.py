@@ -67,7 +67,7 @@ _THEIRS: dict[str, list[Any]] = {
 def _brokers() -> Iterator[dict[str, str]]:
     """A trigger broker, a managed broker and one that is not: their urls."""
     from kbn import data
-    from kbn.lab.overlay.broker_bench import _process
+    from kbn.lab.overlay.broker_bench import started
 
     content, management = str(data.path("conference")), str(data.path("management"))
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def _brokers() -> Iterator[dict[str, str]]:
         def start(name: str, ontology: str, *more: str) -> str:
             command = [sys.executable, "-m", "kbn.lab.overlay.broker_process", "--name", name]
             command += ["--ontology", ontology, *more]
-            process = stack.enter_context(_process(command, stdout=PIPE, text=True))
+            process = stack.enter_context(started(command, stdout=PIPE, text=True))
             assert process.stdout is not None
             pids[name] = str(process.pid)
             return str(process.stdout.readline().strip())

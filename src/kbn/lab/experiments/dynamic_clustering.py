@@ -39,13 +39,14 @@ What the thesis leaves open, and what is chosen here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
+from kbn.lab.processes import in_processes
 
 if TYPE_CHECKING:
     from random import Random
@@ -402,7 +403,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
         for number in range(parameters["seeds"])
     ]
     rows: list[Row] = []
-    for done, found in enumerate(_all(cases, parameters["processes"])):
+    for done, found in enumerate(in_processes(_case, cases, parameters["processes"])):
         rows += found
         progress("worlds", done + 1, len(cases))
     made, limit = pa.Table.from_pylist, parameters["limits"][0]
@@ -414,17 +415,6 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
         Table("fresh", made(_fresh(usual)), "Hops of fresh notifications", _FRESH_NOTES),
         Table("histogram", made(_means(usual, spread)), "Shares of deliveries by hops"),
     ]
-
-
-def _all(cases: Sequence[tuple[Parameters, int, int]], processes: int) -> Iterator[list[Row]]:
-    if processes == 1:
-        yield from map(_case, cases)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        yield from pool.map(_case, cases)
 
 
 def _case(case: tuple[Parameters, int, int]) -> list[Row]:

@@ -14,11 +14,12 @@ subscribers. Load is the number of clients at a broker; the limit is two fair sh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
+from kbn.lab.processes import in_processes
 
 if TYPE_CHECKING:
     from kbn.lab.experiments.dynamic_clustering import World
@@ -38,7 +39,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
 
     cases = [(parameters, seed + number) for number in range(parameters["seeds"])]
     rows: list[Row] = []
-    for done, found in enumerate(_all(cases, parameters["processes"])):
+    for done, found in enumerate(in_processes(_case, cases, parameters["processes"])):
         rows += found
         progress("worlds", done + 1, len(cases))
     return [Table("minutes", pa.Table.from_pylist(_means(rows)), "Hops as time goes by", _NOTES)]
@@ -48,17 +49,6 @@ _NOTES = (
     "Means over the seeds, but for the worst seed and the largest load of all seeds.",
     "moves: clients told to go elsewhere since the minute before.",
 )
-
-
-def _all(cases: Sequence[tuple[Parameters, int]], processes: int) -> Iterator[list[Row]]:
-    if processes == 1:
-        yield from map(_case, cases)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        yield from pool.map(_case, cases)
 
 
 def _case(case: tuple[Parameters, int]) -> list[Row]:

@@ -102,7 +102,7 @@ Started = tuple[psutil.Process, tuple[str, int], Callable[..., Any]]
 @contextmanager
 def kbn_broker() -> Iterator[Started]:
     command = [sys.executable, "-m", "kbn.lab.overlay.broker_process"]
-    with _process(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = urlsplit(process.stdout.readline().strip())
         if url.port is None:
@@ -123,13 +123,13 @@ def mosquitto() -> Iterator[Started]:
             "set_tcp_nodelay true\npersistence false\n"
         )
         command = ["mosquitto", "-c", str(config)]
-        process = stack.enter_context(_process(command, stderr=subprocess.DEVNULL))
+        process = stack.enter_context(started(command, stderr=subprocess.DEVNULL))
         _wait_for(port)
         yield psutil.Process(process.pid), ("127.0.0.1", port), MqttWire
 
 
 @contextmanager
-def _process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+def started(command: list[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
     process = subprocess.Popen(command, **options)
     try:
         yield process

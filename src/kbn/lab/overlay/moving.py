@@ -20,7 +20,7 @@ from typing import Any
 from kbn.errors import KbnError
 from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import versions
-from kbn.lab.overlay.broker_bench import _process
+from kbn.lab.overlay.broker_bench import started
 from kbn.transport import Client
 from kbn.transport.client import connect
 
@@ -68,7 +68,7 @@ def run(settings: Settings, progress: Progress = silent) -> Report:
             command += ["--routing", "hierarchical"]
             if master is not None:
                 command += ["--master", urls[master]]
-            process = stack.enter_context(_process(command, stdout=PIPE, text=True))
+            process = stack.enter_context(started(command, stdout=PIPE, text=True))
             assert process.stdout is not None
             urls[name] = process.stdout.readline().strip()
         return asyncio.run(_Moving(settings, urls, progress).report())
