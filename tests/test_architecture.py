@@ -20,12 +20,11 @@ SOURCE = ROOT / "src" / "kbn"
 ROWS = [
     "cli",
     "lab",
-    "console",
     "spark",
     "transport simulation",
     "management",
     "broker",
-    "matching clustering",
+    "matching placement grouping",
     "filters",
     "ontology",
     "pages",
@@ -37,9 +36,9 @@ HEIGHT = {room: -depth for depth, row in enumerate(ROWS) for room in row.split()
 # for management, whose messages are in the terms of one.
 MAY_USE_DATA = {"cli", "lab", "management"}
 
-# What belongs to the shells: below them nobody opens a socket, rolls dice or starts Spark.
+# What belongs to the shells: below them nobody opens a socket, rolls rng or starts Spark.
 FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}
-SHELLS = {"cli", "lab", "console", "transport", "simulation", "spark", "data"}
+SHELLS = {"cli", "lab", "transport", "simulation", "spark", "data"}
 
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),

@@ -25,19 +25,11 @@ from kbn.errors import (
 )
 
 if TYPE_CHECKING:
-    from kbn.clustering import (
-        Clusters,
-        Groups,
-        Medoid,
-        Plan,
-        SemanticMap,
-        clusters,
-        plan,
-        publisher_groups,
-    )
     from kbn.filters import Bag, Filter, Notification, Subscription
+    from kbn.grouping import Groups, publisher_groups
     from kbn.matching import Matcher, Matches
     from kbn.ontology import Class, Individual, Ontology, Property
+    from kbn.placement import Clusters, Medoid, Plan, SemanticMap, clusters, plan
     from kbn.simulation import Network
     from kbn.transport import Client, connect
 
@@ -83,24 +75,24 @@ _HOMES = {
     "Bag": "kbn.filters",
     "Class": "kbn.ontology",
     "Client": "kbn.transport",
-    "Clusters": "kbn.clustering",
+    "Clusters": "kbn.placement",
     "Filter": "kbn.filters",
-    "Groups": "kbn.clustering",
+    "Groups": "kbn.grouping",
     "Individual": "kbn.ontology",
     "Matcher": "kbn.matching",
     "Matches": "kbn.matching",
-    "Medoid": "kbn.clustering",
+    "Medoid": "kbn.placement",
     "Network": "kbn.simulation",
     "Notification": "kbn.filters",
     "Ontology": "kbn.ontology",
-    "Plan": "kbn.clustering",
+    "Plan": "kbn.placement",
     "Property": "kbn.ontology",
-    "SemanticMap": "kbn.clustering",
+    "SemanticMap": "kbn.placement",
     "Subscription": "kbn.filters",
-    "clusters": "kbn.clustering",
+    "clusters": "kbn.placement",
     "connect": "kbn.transport",
-    "plan": "kbn.clustering",
-    "publisher_groups": "kbn.clustering",
+    "plan": "kbn.placement",
+    "publisher_groups": "kbn.grouping",
 }
 
 

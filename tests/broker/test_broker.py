@@ -15,25 +15,25 @@ from kbn.broker.messages import (
     Alive,
     AnyMessage,
     Ask,
+    Barrier,
+    BarrierReached,
     Bye,
+    ConnAck,
+    Connect,
     Credit,
     Deliver,
     Done,
     Grant,
     Greet,
-    Hello,
     Leave,
     Left,
     Peer,
     Publish,
     Refused,
     Send,
-    Settle,
-    Settled,
     Subscribe,
     Taken,
     Unsubscribe,
-    Welcome,
 )
 from kbn.broker.store import MemoryStore
 
@@ -82,7 +82,7 @@ def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
     for message in (
         Subscribe(1, "k = 1", True),
         published(1),
-        Settle(1),
+        Barrier(1),
         Alive(),
         Ask(1, "status"),
     ):
@@ -94,23 +94,23 @@ def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
 
 def test_hello_is_answered_with_what_a_client_must_know() -> None:
     talk = Talk(ontology_digest="abc")
-    [welcome] = talk.say(ANN, Hello("ann", 5))
-    assert isinstance(welcome, Welcome)
+    [welcome] = talk.say(ANN, Connect("ann", 5))
+    assert isinstance(welcome, ConnAck)
     assert (welcome.broker, welcome.ontology, welcome.taken, welcome.resumed) == (
         "b",
         "abc",
         0,
         False,
     )
-    [again] = talk.say(ANN, Hello("ann", 5))
-    assert isinstance(again, Welcome) and again.resumed
-    [older] = talk.say(ANN, Hello("ann", 4))
+    [again] = talk.say(ANN, Connect("ann", 5))
+    assert isinstance(again, ConnAck) and again.resumed
+    [older] = talk.say(ANN, Connect("ann", 4))
     assert isinstance(older, Refused) and "newer run" in older.reason
 
 
 def test_a_bad_filter_is_refused_with_its_place_and_changes_nothing() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1))
+    talk.say(ANN, Connect("ann", 1))
     [refused] = talk.say(ANN, Subscribe(3, "k = = 1", True))
     assert isinstance(refused, Refused)
     assert (refused.what, refused.reference, refused.kind) == ("subscribe", 3, "FilterSyntaxError")
@@ -122,7 +122,7 @@ def test_a_bad_filter_is_refused_with_its_place_and_changes_nothing() -> None:
 
 def test_asking_twice_for_the_same_is_harmless_and_for_another_is_refused() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1))
+    talk.say(ANN, Connect("ann", 1))
     for _ in range(2):
         assert talk.say(ANN, Subscribe(1, "k = 1", True)) == [Done("subscribe", 1)]
     [refused] = talk.say(ANN, Subscribe(1, "k = 2", True))
@@ -133,8 +133,8 @@ def test_asking_twice_for_the_same_is_harmless_and_for_another_is_refused() -> N
 
 def test_garbage_for_content_is_refused_and_its_number_used_up() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1))
+    talk.say(ANN, Connect("ann", 1), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1))
     answers = talk.say(BOB, Publish(1, 0.0, b"\xc1garbage", durable=True))
     assert {type(each) for each in answers} == {Refused, Taken}
     talk.say(BOB, published(2, 7, durable=True))
@@ -143,8 +143,8 @@ def test_garbage_for_content_is_refused_and_its_number_used_up() -> None:
 
 def test_durable_notifications_are_taken_in_order_and_once() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1))
+    talk.say(ANN, Connect("ann", 1), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1))
     assert talk.say(BOB, published(2, "too early", durable=True)) == []
     assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
     assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
@@ -154,31 +154,31 @@ def test_durable_notifications_are_taken_in_order_and_once() -> None:
 
 def test_what_was_taken_is_known_after_a_restart_and_a_new_run_begins_anew() -> None:
     talk = Talk()
-    talk.say(BOB, Hello("bob", 1), published(1, durable=True), published(2, durable=True))
+    talk.say(BOB, Connect("bob", 1), published(1, durable=True), published(2, durable=True))
     talk.start()
-    [welcome] = talk.say(BOB, Hello("bob", 1))
-    assert isinstance(welcome, Welcome) and welcome.taken == 2
-    [welcome] = talk.say(BOB, Hello("bob", 2))
-    assert isinstance(welcome, Welcome) and welcome.taken == 0
+    [welcome] = talk.say(BOB, Connect("bob", 1))
+    assert isinstance(welcome, ConnAck) and welcome.taken == 2
+    [welcome] = talk.say(BOB, Connect("bob", 2))
+    assert isinstance(welcome, ConnAck) and welcome.taken == 0
 
 
 def test_a_durable_client_is_owed_until_it_acknowledges_across_a_restart() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1, durable=True), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1), *(published(n, n, durable=True) for n in (1, 2, 3)))
+    talk.say(ANN, Connect("ann", 1, durable=True), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1), *(published(n, n, durable=True) for n in (1, 2, 3)))
     first, *_ = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
     talk.say(ANN, Acknowledge(first.number))
     talk.start()
-    talk.say(ANN, Hello("ann", 2, durable=True))
+    talk.say(ANN, Connect("ann", 2, durable=True))
     assert talk.delivered(ANN) == [2, 3]
-    talk.say(BOB, Hello("bob", 2), published(1, 4))
+    talk.say(BOB, Connect("bob", 2), published(1, 4))
     assert talk.delivered(ANN) == [2, 3, 4], "its subscription was kept too"
 
 
 def test_a_client_that_leaves_is_forgotten_after_it_has_everything() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1, durable=True), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1), published(1, 1, durable=True))
+    talk.say(ANN, Connect("ann", 1, durable=True), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1), published(1, 1, durable=True))
     assert talk.say(ANN, Leave(9)) == [], "it has not acknowledged"
     [delivery] = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
     assert talk.say(ANN, Acknowledge(delivery.number)) == [Left(9)]
@@ -189,8 +189,8 @@ def test_a_client_that_leaves_is_forgotten_after_it_has_everything() -> None:
 
 def test_no_more_is_sent_than_a_client_granted() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1, window=2), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1), *(published(n, n) for n in range(1, 6)))
+    talk.say(ANN, Connect("ann", 1, window=2), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1), *(published(n, n) for n in range(1, 6)))
     assert talk.delivered(ANN) == [1, 2]
     talk.say(ANN, Credit(3))
     assert talk.delivered(ANN) == [1, 2, 3]
@@ -200,8 +200,8 @@ def test_no_more_is_sent_than_a_client_granted() -> None:
 
 def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
     talk = Talk(limits=Limits(queue=3))
-    talk.say(ANN, Hello("ann", 1, window=1), Subscribe(1, "k any", True))
-    talk.say(BOB, Hello("bob", 1), *(published(n, n) for n in range(1, 9)))
+    talk.say(ANN, Connect("ann", 1, window=1), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1), *(published(n, n) for n in range(1, 9)))
     talk.say(ANN, Credit(100))
     assert talk.delivered(ANN) == [1, 6, 7, 8]
     assert talk.heard[ANN][-1].dropped == 4
@@ -211,9 +211,9 @@ def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
 def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
     limits = Limits(queue=400, publish_ahead=20)
     talk = Talk(limits=limits)
-    talk.say(ANN, Hello("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
-    [welcome] = talk.say(BOB, Hello("bob", 1))
-    assert isinstance(welcome, Welcome)
+    talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
+    [welcome] = talk.say(BOB, Connect("bob", 1))
+    assert isinstance(welcome, ConnAck)
     granted, sent = welcome.credit, 0
     while sent < granted:
         sent += 1
@@ -230,8 +230,8 @@ def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
 
 def test_who_publishes_more_than_it_was_granted_is_refused() -> None:
     talk = Talk(limits=Limits(publish_ahead=10))
-    talk.say(ANN, Hello("ann", 1, window=1, when_slow="block"))
-    talk.say(BOB, Hello("bob", 1))
+    talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"))
+    talk.say(BOB, Connect("bob", 1))
     bob = talk.broker.clients["bob"]
     bob.granted = 3
     answers = talk.say(BOB, *(published(n) for n in range(1, 6)))
@@ -260,9 +260,9 @@ def test_a_client_may_do_what_its_guard_allows_and_no_more(
     message: AnyMessage, reason: str | None
 ) -> None:
     talk = Talk(guard=Doorkeeper())
-    [refused] = talk.say(ANN, Hello("ann", 1, token="wrong"))
+    [refused] = talk.say(ANN, Connect("ann", 1, token="wrong"))
     assert isinstance(refused, Refused) and "token" in refused.reason
-    assert isinstance(talk.say(ANN, Hello("ann", 1, token="open sesame"))[0], Welcome)
+    assert isinstance(talk.say(ANN, Connect("ann", 1, token="open sesame"))[0], ConnAck)
     refusals = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
     assert len(refusals) == 1
     if reason is not None:
@@ -282,7 +282,7 @@ def test_a_client_may_do_what_its_guard_allows_and_no_more(
 )
 def test_what_is_too_much_is_refused(limits: Limits, message: AnyMessage, what: str) -> None:
     talk = Talk(limits=limits)
-    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k = 1", True))
+    talk.say(ANN, Connect("ann", 1), Subscribe(1, "k = 1", True))
     [refused] = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
     assert refused.kind == "LimitError"
     assert what in refused.reason
@@ -290,16 +290,16 @@ def test_what_is_too_much_is_refused(limits: Limits, message: AnyMessage, what: 
 
 def test_a_broker_without_a_store_refuses_what_it_could_not_keep() -> None:
     talk = Talk(keeps=False)
-    [refused] = talk.say(ANN, Hello("ann", 1, durable=True))
+    [refused] = talk.say(ANN, Connect("ann", 1, durable=True))
     assert isinstance(refused, Refused) and "store" in refused.reason
-    talk.say(ANN, Hello("ann", 1))
+    talk.say(ANN, Connect("ann", 1))
     answers = talk.say(ANN, published(1, durable=True))
     assert any(isinstance(a, Refused) and "store" in a.reason for a in answers)
 
 
 def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1))
+    talk.say(ANN, Connect("ann", 1))
     [refused] = talk.say(ANN, Ask(1, "weather"))
     assert isinstance(refused, Refused)
     assert "move, report-hops, status" in refused.reason
@@ -307,7 +307,7 @@ def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
 
 def test_alone_everything_is_settled_at_once() -> None:
     talk = Talk()
-    assert talk.say(ANN, Hello("ann", 1), Settle(4))[-1] == Settled(4)
+    assert talk.say(ANN, Connect("ann", 1), Barrier(4))[-1] == BarrierReached(4)
 
 
 @pytest.mark.parametrize(
@@ -328,22 +328,22 @@ def test_a_broker_that_does_not_fit_is_told_why(routing: Any, greet: Greet, reas
 
 def test_a_client_that_vanishes_is_forgotten_and_a_durable_one_is_not() -> None:
     talk = Talk()
-    talk.say(ANN, Hello("ann", 1), Subscribe(1, "k = 1", True))
-    talk.say(BOB, Hello("bob", 1, durable=True), Subscribe(1, "k = 2", True))
+    talk.say(ANN, Connect("ann", 1), Subscribe(1, "k = 1", True))
+    talk.say(BOB, Connect("bob", 1, durable=True), Subscribe(1, "k = 2", True))
     for peer in (ANN, BOB):
         talk.take(talk.broker.disconnected(peer, talk.now))
     assert list(talk.broker.clients) == ["bob"]
     assert len(talk.broker.table) == 1
 
 
-def test_what_was_foreseen_is_delivered_as_if_it_had_not_been() -> None:
+def test_what_was_prematched_is_delivered_as_if_it_had_not_been() -> None:
     for foresees in (False, True):
         talk = Talk()
-        talk.say(ANN, Hello("ann", 1), Subscribe(1, "k < 3", True), Subscribe(2, "k = 5", True))
-        talk.say(BOB, Hello("bob", 1))
+        talk.say(ANN, Connect("ann", 1), Subscribe(1, "k < 3", True), Subscribe(2, "k = 5", True))
+        talk.say(BOB, Connect("bob", 1))
         messages: list[AnyMessage] = [published(n, n) for n in range(1, 6)]
         if foresees:
-            talk.broker.foresee([m.content for m in messages] + [b"\xc1garbage"])
+            talk.broker.prematch([m.content for m in messages] + [b"\xc1garbage"])
         talk.say(BOB, *messages[:3])
         talk.say(ANN, Subscribe(3, "k = 4", True))
         talk.say(BOB, *messages[3:])

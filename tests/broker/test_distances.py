@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbn.broker.distances import COUNTED_MAX, PUBLISHERS_MAX, Distances
-from kbn.broker.messages import Hops, Peer, Welcome
+from kbn.broker.messages import ConnAck, Hops, Peer
 from kbn.broker.service import HOPS_MAX
 from kbn.simulation import Network
 
@@ -81,7 +81,7 @@ def test_a_report_that_is_too_long_is_refused() -> None:
     network.run()
     broker, ann = network.broker("far"), Peer("client", "ann")
     sends = broker.receive(Hops(tuple((n, 1) for n in range(HOPS_MAX + 1))), ann, 0.0)
-    assert [send.message.kind for send in sends if not isinstance(send.message, Welcome)] == [  # type: ignore[union-attr]
+    assert [send.message.kind for send in sends if not isinstance(send.message, ConnAck)] == [  # type: ignore[union-attr]
         "LimitError"
     ]
     assert broker.clients["ann"].hops is None

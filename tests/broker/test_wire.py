@@ -20,10 +20,10 @@ from kbn.broker.messages import (
     Ask,
     BetweenBrokers,
     Body,
+    Connect,
     Frame,
     FromClient,
     Greet,
-    Hello,
     Message,
     Publish,
     Refused,
@@ -45,8 +45,8 @@ from kbn.broker.wire import (
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError, TransportError
 
 DECODERS: list[tuple[Callable[[bytes], Any], Any]] = [
-    (decode_first, Hello | Greet),
-    (decode_opening, Hello | Greet | Who),
+    (decode_first, Connect | Greet),
+    (decode_opening, Connect | Greet | Who),
     (decode_name, Who | Refused),
     (decode_from_client, FromClient),
     (decode_to_client, ToClient),
@@ -138,7 +138,7 @@ def test_every_body_comes_back_inside_a_frame(kind: type[Struct], data: st.DataO
 
 
 def test_what_a_message_leaves_out_has_its_default() -> None:
-    assert decode_first(b"\x93\xa5hello\xa3ann\x07") == Hello("ann", 7)
+    assert decode_first(b"\x93\xa5hello\xa3ann\x07") == Connect("ann", 7)
 
 
 @given(st.lists(any_message, max_size=6), st.integers(0, 2**48))

@@ -169,7 +169,7 @@ def test_status_shows_tables(broker: dict[str, Any], capsys: pytest.CaptureFixtu
         (["overlay", "move", "--url", "URL", "--to", "URL", "--all"], 2, "another broker"),
         (["overlay", "move", "--url", "URL", "--to", "kbn://127.0.0.1:1", "--all"], 1, "reached"),
         (["overlay", "up", "gone.yaml"], 2, "gone.yaml"),
-        (["broker", "--master", "kbn://a", "--peer", "kbn://b"], 2, "not both"),
+        (["broker", "--parent", "kbn://a", "--peer", "kbn://b"], 2, "not both"),
         (["broker", "--port", "0", "--store", "s.db"], 2, "--name"),
         (["broker", "--limit", "queu=1"], 2, "queue"),
         (["broker", "--limit", "queue=-1"], 2, "above 0"),
@@ -214,7 +214,7 @@ def test_a_guard_keeps_out_who_has_no_token(tmp_path: Path) -> None:
 def test_an_overlay_comes_up_runs_a_command_and_goes(tmp_path: Path) -> None:
     (tmp_path / "o.yaml").write_text(
         "routing: hierarchical\nstore: kept\n"
-        "brokers:\n  dublin:\n  cork: {master: dublin}\n  galway: {master: dublin}\n"
+        "brokers:\n  dublin:\n  cork: {parent: dublin}\n  galway: {parent: dublin}\n"
     )
     (tmp_path / "try.sh").write_text(
         f'kbn() {{ "{sys.executable}" -m kbn "$@"; }}\n'

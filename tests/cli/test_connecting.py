@@ -36,20 +36,20 @@ def said_by(*arguments: str) -> list[tuple[str, Connecting, int]]:
 
 
 def test_a_command_gets_what_the_shared_options_say() -> None:
-    assert said_by("hello") == [("hello", Connecting(), 1)]
+    assert said_by("connect") == [("connect", Connecting(), 1)]
     assert Connecting().url == DEFAULT_URL
     given = ("--url", "kbn://there:1", "--token", "secret", "--wait", "0.5", "--count", "3")
-    assert said_by("hello", *given) == [
-        ("hello", Connecting("kbn://there:1", "secret", wait_s=0.5), 3)
+    assert said_by("connect", *given) == [
+        ("connect", Connecting("kbn://there:1", "secret", wait_s=0.5), 3)
     ]
 
 
 def test_the_environment_says_where_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBN_URL", "kbn://there:2")
     monkeypatch.setenv("KBN_TOKEN", "secret")
-    ((_, connecting, _),) = said_by("hello")
+    ((_, connecting, _),) = said_by("connect")
     assert (connecting.url, connecting.token) == ("kbn://there:2", "secret")
-    ((_, connecting, _),) = said_by("hello", "-u", "kbn://here:3")
+    ((_, connecting, _),) = said_by("connect", "-u", "kbn://here:3")
     assert connecting.url == "kbn://here:3"
 
 

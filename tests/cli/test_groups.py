@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kbn.cli import main
-from kbn.clustering.advertisement_file import Advertised, read_advertisements
 from kbn.errors import InvalidInputError
+from kbn.grouping.advertisement_file import Advertised, read_advertisements
 
 LINES = """\
 {"publisher": "p1", "attributes": ["A", "D"], "connections": 3}

@@ -84,8 +84,8 @@ def test_what_has_no_medoid_is_refused_with_a_reason(
 def test_compiling_is_told_on_stderr(
     are_compiled: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kbn.clustering.kernels.are_compiled", lambda kernel: are_compiled)
-    assert told_with_error(capsys) == ("" if are_compiled else "compiling the clustering kernels")
+    monkeypatch.setattr("kbn.placement.kernels.are_compiled", lambda: are_compiled)
+    assert told_with_error(capsys) == ("" if are_compiled else "compiling the placement kernels")
 
 
 def told_with_error(capsys: pytest.CaptureFixture[str]) -> str:
@@ -96,11 +96,10 @@ def told_with_error(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_kernels_that_were_used_are_known_to_be_compiled() -> None:
-    from kbn.clustering import kernels
+    from kbn.placement import kernels
 
     assert main(["ontology", "medoid", "animals", "-t", "Cats,Dogs", "--json"]) == 0
-    assert kernels.are_compiled("choose")
-    assert not kernels.are_compiled("no_such_kernel")
+    assert kernels.are_compiled()
 
 
 def test_clusters_come_from_the_most_general_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kbn.cli import main
-from kbn.clustering import Plan
-from kbn.clustering.delivery_file import read_deliveries
 from kbn.data import namespace
 from kbn.errors import InvalidInputError
+from kbn.placement import Plan
+from kbn.placement.delivery_file import read_deliveries
 
 ANIMALS = namespace("animals")
 BROKERS = ("--brokers", "top,left,right")

@@ -231,7 +231,7 @@ def medoid_message(spread: float) -> dict[str, object]:
         "medoid": conference.a_class("conference:Event"),
         "subscribers": 12,
         "spread": spread,
-        "master": "tcp:10.0.0.1:2000",
+        "parent": "tcp:10.0.0.1:2000",
         "port": 2001,
         "address": "tcp:10.0.0.2:2001",
     }
@@ -249,12 +249,12 @@ MESSAGES: list[tuple[str, str, dict[str, object]]] = [
     (
         "broker_info",
         "BrokerInfo",
-        {"master": "tcp:10.0.0.1:2000", "address": "tcp:10.0.0.2:2001"},
+        {"parent": "tcp:10.0.0.1:2000", "address": "tcp:10.0.0.2:2001"},
     ),
     (
         "subscriber_info",
         "SubscriberInfo",
-        {"subscriberId": "s-1", "master": "tcp:10.0.0.1:2000", "subscription": "x @> ex:A"},
+        {"subscriberId": "s-1", "parent": "tcp:10.0.0.1:2000", "subscription": "x @> ex:A"},
     ),
     (
         "publisher_info",

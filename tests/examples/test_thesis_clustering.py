@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.examples.worlds import with_axioms, world
 
-from kbn.clustering import Plan, RunningMedoid, SemanticMap, Weights, clusters, plan
-from kbn.clustering.graph import NO_WAY
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 from kbn.filters.mentions import terms_named_in
 from kbn.ontology import Ontology
+from kbn.placement import Plan, RunningMedoid, SemanticMap, Weights, clusters, plan
+from kbn.placement.graph import NO_WAY
 
 # The public confOf is no part of the project; see tests/ontology/test_ontology_real_files.py.
 BESIDE = Path(__file__).parents[3] / "shared" / "data" / "ontologies"
@@ -280,4 +280,4 @@ def test_more_clusters_than_brokers_leave_the_rest_to_the_top() -> None:
     made = plan(world("animals").ontology, ["top", "left", "right"])
     assert [cluster.broker for cluster in made.clusters] == ["top", "left", "right", "top", "left"]
     assert made.broker_for(animal("Animal")) == "top"
-    assert all(len(cluster.seats) == 1 for cluster in made.clusters)
+    assert all(len(cluster.assignments) == 1 for cluster in made.clusters)

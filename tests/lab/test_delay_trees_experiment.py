@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbn.clustering.delay_tree import Delays, DelayTree
+from kbn.grouping.delay_tree import Delays, DelayTree
 from kbn.lab.experiment import Result, Scale, conduct, find
 from kbn.lab.experiments.delay_trees import BOUNDS_MS, arrivals, churn, drawn
 from kbn.lab.report import save, write_report

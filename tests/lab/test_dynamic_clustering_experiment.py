@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kbn.clustering import distances
 from kbn.lab.experiment import Result, Scale, conduct, find
 from kbn.lab.experiments import dynamic_clustering as experiment
 from kbn.lab.report import save, write_report
+from kbn.placement import distances
 
 
 @cache
@@ -66,10 +66,10 @@ def test_fresh_notifications_are_harder_when_nothing_was_learnt_of_them() -> Non
 
 
 def test_the_tree_has_the_longest_way_and_the_mean_it_was_chosen_for() -> None:
-    masters = experiment.MASTERS
-    apart = distances(list(masters), [(one, up) for one, up in masters.items() if up])
+    parents = experiment.MASTERS
+    apart = distances(list(parents), [(one, up) for one, up in parents.items() if up])
     hops = apart.links + 1
-    assert (len(masters), int(hops.max())) == (11, experiment.HOPS_MAX)
+    assert (len(parents), int(hops.max())) == (11, experiment.HOPS_MAX)
     assert float(hops.mean()) == pytest.approx(3.909, abs=1e-3)
     assert float((hops <= 4).mean()) == pytest.approx(0.603, abs=1e-3)
 

@@ -60,7 +60,7 @@ def test_clusters_deliver_the_same_from_smaller_tables(results: dict[str, Result
         assert len({roots for _, roots in sizes}) == 3
 
 
-def test_the_master_ends_with_the_uppermost_categories(results: dict[str, Result]) -> None:
+def test_the_parent_ends_with_the_uppermost_categories(results: dict[str, Result]) -> None:
     found = [row for row in rows(results["podcast"], "convergence") if row["level"] == 1]
     assert [row["roots at the end"] for row in found] == [16, 16, 16]
     assert all(row["most roots"] > 16 for row in found)
@@ -85,7 +85,7 @@ def test_a_delay_is_one_link_more_than_the_hops(results: dict[str, Result]) -> N
 
 
 def test_there_are_eleven_brokers_and_clusters_do_not_overlap() -> None:
-    assert len(static_hops.masters()) == 11
+    assert len(static_hops.parents()) == 11
     for count, clusters in static_hops.CLUSTERS.items():
         members = [name for cluster in clusters for name in cluster]
         assert len(clusters) == count and len(set(members)) == len(members)

@@ -15,7 +15,7 @@ from kbn.lab.podcast_year import (
     clusters_of_categories,
     drawn_notification,
     level_of,
-    masters,
+    parents,
     publications_before,
     run_year,
 )
@@ -29,12 +29,12 @@ def ontology() -> Ontology:
 
 
 def test_there_are_37_brokers_in_five_levels() -> None:
-    levels = [level_of(name) for name in masters()]
+    levels = [level_of(name) for name in parents()]
     assert [levels.count(level) for level in range(1, 6)] == [1, 4, 7, 10, 15]
     assert all(
-        level_of(name) == level_of(master) + 1
-        for name, master in masters().items()
-        if master is not None
+        level_of(name) == level_of(parent) + 1
+        for name, parent in parents().items()
+        if parent is not None
     )
 
 
@@ -43,10 +43,10 @@ def test_clusters_are_whole_subtrees_of_about_equal_size(count: int, sizes: list
     clusters = clusters_of_brokers(count)
     assert [len(members) for members in clusters] == sizes
     assert sorted(name for members in clusters for name in members) == sorted(
-        set(masters()) - {ROOT}
+        set(parents()) - {ROOT}
     )
     for members in clusters:
-        assert all(masters()[name] in (ROOT, *members) for name in members)
+        assert all(parents()[name] in (ROOT, *members) for name in members)
 
 
 def test_every_category_belongs_to_one_cluster(ontology: Ontology) -> None:
@@ -85,8 +85,8 @@ def test_the_tables_and_the_passages_are_those_of_real_brokers(
     arrivals = Arrivals.drawn(rng, 10 * HOUR_S, len(ontology.classes))
     overlay = Overlay(ontology, clusters)
     overlay.subscribe_until(arrivals, 0, 10 * HOUR_S)
-    network = Network(masters(), ontology, keeps_roots=True)
-    clients = {name: network.client(f"at {name}", name) for name in masters()}
+    network = Network(parents(), ontology, keeps_roots=True)
+    clients = {name: network.client(f"at {name}", name) for name in parents()}
     for _, node, filter in overlay.placed(arrivals, 0, len(arrivals.seconds)):
         clients[node.name].subscribe(filter.to_text())
         network.run()

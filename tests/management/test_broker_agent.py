@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kbn import data
-from kbn.clustering import SemanticMap
 from kbn.filters.mentions import terms_named_in
 from kbn.management.broker_agent import AT_ONCE_MAX, BrokerAgent
 from kbn.management.reports import (
@@ -21,6 +20,7 @@ from kbn.management.reports import (
     SubscriberInfo,
 )
 from kbn.ontology import Ontology
+from kbn.placement import SemanticMap
 from kbn.simulation import Network
 
 HERE = data.namespace("conference")
@@ -71,7 +71,7 @@ def test_what_it_keeps_is_what_would_be_worked_out_anew(
     seed: int, semantic_map: SemanticMap
 ) -> None:
     print(f"seed {seed}")
-    dice = Random(seed)
+    rng = Random(seed)
     network, agent = make(semantic_map)
     classes = sorted(semantic_map.ontology.classes)
     clients = [network.client(f"c{n}", "east") for n in range(6)]
@@ -79,14 +79,14 @@ def test_what_it_keeps_is_what_would_be_worked_out_anew(
     held: dict[str, list[int]] = {client.name: [] for client in clients}
     medoids: dict[str, str | None] = {}
     for _ in range(40):
-        client = dice.choice(clients)
-        if held[client.name] and dice.random() < 0.4:
-            client.unsubscribe(held[client.name].pop(dice.randrange(len(held[client.name]))))
+        client = rng.choice(clients)
+        if held[client.name] and rng.random() < 0.4:
+            client.unsubscribe(held[client.name].pop(rng.randrange(len(held[client.name]))))
         else:
-            named = " and ".join(f"{a} @= <{dice.choice(classes)}>" for a in "abc")
+            named = " and ".join(f"{a} @= <{rng.choice(classes)}>" for a in "abc")
             held[client.name].append(client.subscribe(named))
-        if dice.random() < 0.3:
-            boss.ask("report", what="medoids", groups=dice.randint(1, 3))
+        if rng.random() < 0.3:
+            boss.ask("report", what="medoids", groups=rng.randint(1, 3))
         network.run()
         for report in agent.reports(0.0):
             if isinstance(report, SubscriberInfo):

@@ -153,12 +153,12 @@ def test_choose_takes_the_one_with_the_highest_or_lowest_value(tmp_path: Path) -
         tmp_path,
         "{name: most, every: 1 s, of: broker, when: broker.load > 0.0,"
         " choose: {highest: broker.load}, do: {action: mark, mark: most, only: true}}",
-        "{name: least, every: 1 s, of: broker, choose: {lowest: broker.load}, do: take-broker}",
+        "{name: least, every: 1 s, of: broker, choose: {lowest: broker.load}, do: retire-broker}",
     )
     assert engine.tick(0.0) == []
     for name, load in (("south", 0.0), ("east", 0.0), ("west", 0.5), ("north", 0.5)):
         engine.reported(BrokerUtilisation(name, 0, 0, 0, 0, load, 0), 1.0)
-    assert short(engine.tick(2.0)) == [("least", "take-broker", "east")]
+    assert short(engine.tick(2.0)) == [("least", "retire-broker", "east")]
     assert engine.mib.select("broker", "'most' in broker.marks") == ["north"]
     engine.reported(BrokerUtilisation("west", 0, 0, 0, 0, 0.75, 0), 3.0)
     engine.tick(4.0)
@@ -168,11 +168,11 @@ def test_choose_takes_the_one_with_the_highest_or_lowest_value(tmp_path: Path) -
 def test_a_report_may_lead_to_a_choice_among_all(tmp_path: Path) -> None:
     engine = engine_with(
         tmp_path,
-        "{name: widest, on: BrokerMedoid, choose: {highest: broker.spread}, do: take-broker}",
+        "{name: widest, on: BrokerMedoid, choose: {highest: broker.spread}, do: retire-broker}",
     )
     engine.reported(BrokerMedoid("east", None, 2.0, 3), 1.0)
     decided = engine.reported(BrokerMedoid("west", None, 1.0, 3), 2.0)
-    assert short(decided) == [("widest", "take-broker", "east")]
+    assert short(decided) == [("widest", "retire-broker", "east")]
 
 
 @given(
@@ -182,7 +182,7 @@ def test_a_report_may_lead_to_a_choice_among_all(tmp_path: Path) -> None:
 def test_a_timer_means_the_same_as_asking_each_object(
     loads: list[int], bound: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    text = f"when: broker.subscribers >= {bound} && broker.load < 4.0, do: take-broker"
+    text = f"when: broker.subscribers >= {bound} && broker.load < 4.0, do: retire-broker"
     engine = engine_with(
         tmp_path_factory.mktemp("policies"),
         f"{{name: timer, every: 1 s, of: broker, {text}}}",
@@ -336,11 +336,11 @@ def test_a_condition_that_is_too_slow_is_told_and_decides_nothing(
     monkeypatch.setattr(RowByRow, "ROWS_MAX", 1)
     engine = engine_with(
         tmp_path,
-        "{name: slow, every: 1 s, of: broker, when: size(broker.links) == 0, do: take-broker}",
+        "{name: slow, every: 1 s, of: broker, when: size(broker.links) == 0, do: retire-broker}",
         "{name: other, every: 1 s, do: replan}",
     )
     engine.reported(BrokerInfo("east", ""), 0.0)
-    assert short(engine.tick(1.0))[0] == ("slow", "take-broker", "east")
+    assert short(engine.tick(1.0))[0] == ("slow", "retire-broker", "east")
     engine.reported(BrokerInfo("west", ""), 1.0)
     assert short(engine.tick(2.0)) == [("other", "replan", None)]
     assert any("one by one" in entry.outcome for entry in engine.log)

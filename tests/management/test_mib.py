@@ -75,7 +75,7 @@ def test_reports_of_a_broker_add_up_whichever_comes_first() -> None:
     assert everything(forwards) == everything(backwards)
     east = forwards.get("broker", "east")
     assert east is not None
-    assert (east.master, east.links, east.memory) == ("north", ["north", "south"], 2**40)
+    assert (east.parent, east.links, east.memory) == ("north", ["north", "south"], 2**40)
     assert east.groups[0] == {"medoid": "a", "spread": 0.5, "subscribers": 5}
     assert east.smaller_group == "b"
 

@@ -86,7 +86,7 @@ policies:
       - {action: balance-load, load_max: 1.25}
       - {action: replan, planner: traffic}
       - {action: log, message: "{broker.name} of {overlay.brokers} at {now}"}
-      - take-broker
+      - retire-broker
     at_most: 5 per 30 s
     enabled: false
 """
@@ -142,7 +142,7 @@ def test_the_policies_that_are_shipped_can_be_used() -> None:
 
 
 def test_every_action_there_is_can_be_named_in_a_file(tmp_path: Path) -> None:
-    examples = {"to": "east", "mark": "m", "message": "hello"}
+    examples = {"to": "east", "mark": "m", "message": "connect"}
     for name, type in ACTIONS.items():
         of = type.needs[0] if type.needs else "broker"
         given = "".join(f", {each}: {examples[each]}" for each in type.required)

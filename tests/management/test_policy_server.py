@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kbn import data
-from kbn.clustering import Plan, plan
 from kbn.filters import Notification
 from kbn.management import instructions, reports
 from kbn.management.actions import Announce, Effect, Instruct
+from kbn.management.assignments import AWAY_AFTER_S, SETTLE_S, Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import PolicyServerInfo
 from kbn.management.mib import Mib
-from kbn.management.places import AWAY_AFTER_S, SETTLE_S, Places
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import ASK_EVERY_S, FORGET_AFTER_S, PolicyServer
 from kbn.management.reports import (
@@ -24,6 +23,7 @@ from kbn.management.reports import (
     SubscriberInfo,
 )
 from kbn.ontology import Ontology
+from kbn.placement import Plan, plan
 
 HERE = data.namespace("animals")
 BROKERS = ("root", "east", "west")
@@ -37,7 +37,7 @@ def animals() -> Ontology:
 
 def make(ontology: Ontology, fixed: Plan | None = None, name: str = "one") -> PolicyServer:
     engine = PolicyEngine(Mib(), PolicySet.shipped())
-    return PolicyServer(name, engine, Places(ontology, fixed), load_max=3.0)
+    return PolicyServer(name, engine, Assignments(ontology, fixed), load_max=3.0)
 
 
 def tell(server: PolicyServer, report: Report, now: float) -> list[Effect]:
@@ -46,8 +46,8 @@ def tell(server: PolicyServer, report: Report, now: float) -> list[Effect]:
 
 def tell_of_brokers(server: PolicyServer, now: float) -> None:
     for broker in BROKERS:
-        master = None if broker == "root" else "root"
-        tell(server, BrokerInfo(broker, f"kbn://{broker}:1", master, LINKS[broker]), now)
+        parent = None if broker == "root" else "root"
+        tell(server, BrokerInfo(broker, f"kbn://{broker}:1", parent, LINKS[broker]), now)
 
 
 def begin(server: PolicyServer) -> Plan:
@@ -55,8 +55,8 @@ def begin(server: PolicyServer) -> Plan:
     server.connected(0.0)
     tell_of_brokers(server, 0.0)
     server.tick(SETTLE_S)
-    assert server.places.plan is not None
-    return server.places.plan
+    assert server.assignments.plan is not None
+    return server.assignments.plan
 
 
 def moved(effects: list[Effect]) -> list[str]:
@@ -88,7 +88,7 @@ def test_what_the_mib_refuses_is_counted_and_stops_nothing(
     assert tell(server, report, 2.0) == [] and server.unreadable == 1
     server.tick(2.0)
     server.tick(2.0 + SETTLE_S)
-    assert server.places.plan is not None and server.places.plan.brokers == BROKERS
+    assert server.assignments.plan is not None and server.assignments.plan.brokers == BROKERS
     assert not server.engine.mib.count("subscriber") and not server.engine.mib.count("publisher")
 
 
@@ -105,8 +105,8 @@ def test_what_is_told_of_a_broken_report_is_short(animals: Ontology) -> None:
 def test_one_who_was_reclustered_is_not_pulled_back_by_late_news(animals: Ontology) -> None:
     """Re-clustering asks the old broker for its subscriber, and the answer may come after it."""
     server = make(animals)
-    seats = begin(server)
-    home = seats.broker_for(HERE + "Cats")
+    assignments = begin(server)
+    home = assignments.broker_for(HERE + "Cats")
     there = next(each for each in BROKERS if each != home)
     ann = SubscriberInfo("ann", str(home), HERE + "Cats", 0.0, 1)
     tell(server, ann, 2.0)
@@ -168,7 +168,7 @@ def test_a_server_that_joins_is_told_at_once_that_it_is_not_alone(animals: Ontol
 
 def test_nobody_is_forgotten_because_the_trigger_broker_was_away(animals: Ontology) -> None:
     server = make(animals)
-    seats = begin(server)
+    assignments = begin(server)
     ann = SubscriberInfo("ann", "root", None, 0.0, 1)
     tell(server, ann, 2.0)
     back = 2.0 + FORGET_AFTER_S + ASK_EVERY_S
@@ -176,7 +176,7 @@ def test_nobody_is_forgotten_because_the_trigger_broker_was_away(animals: Ontolo
     assert server.engine.mib.get("subscriber", "ann") is not None
     tell(server, BrokerInfo("root", "kbn://root:1", None, LINKS["root"]), back + 0.5)
     server.tick(back + 0.5 + SETTLE_S)
-    assert server.places.plan == seats, "the others may yet say that they are there"
+    assert server.assignments.plan == assignments, "the others may yet say that they are there"
 
 
 def test_a_broker_that_is_gone_for_good_is_forgotten(animals: Ontology) -> None:
@@ -196,17 +196,17 @@ def test_a_given_plan_stays_however_the_load_is(animals: Ontology) -> None:
     server = make(animals, given)
     crowd(server)
     server.tick(100.0)
-    assert server.places.plan == given
+    assert server.assignments.plan == given
 
 
 def test_a_spare_broker_does_not_keep_others_from_sharing_clusters(animals: Ontology) -> None:
     server = make(animals)
-    server.places.spare.add("a spare one")  # and the nearest that could help
+    server.assignments.spare.add("a spare one")  # and the nearest that could help
     tell(server, BrokerInfo("a spare one", "kbn://spare:1", "root", ("root",)), 0.0)
     crowd(server)
     server.tick(100.0)
-    assert server.places.plan is not None
-    assert server.places.plan.clusters[0].seats == ("root", "east")
+    assert server.assignments.plan is not None
+    assert server.assignments.plan.clusters[0].assignments == ("root", "east")
 
 
 def crowd(server: PolicyServer) -> None:
@@ -218,7 +218,7 @@ def crowd(server: PolicyServer) -> None:
 
 def test_nobody_is_sent_to_its_partners_at_a_spare_broker(animals: Ontology) -> None:
     server = make(animals)
-    server.places.spare.add("east")
+    server.assignments.spare.add("east")
     begin(server)
     ann = SubscriberInfo("ann", "west", None, 0.0, 1)
     tell(server, ann, 2.0)

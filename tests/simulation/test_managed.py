@@ -8,14 +8,14 @@ from random import Random
 import pytest
 
 from kbn import data
-from kbn.clustering import Plan
 from kbn.filters import Subscription
+from kbn.management.assignments import AWAY_AFTER_S, Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
-from kbn.management.places import AWAY_AFTER_S, Places
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import FORGET_AFTER_S, SILENT_S, PolicyServer
 from kbn.ontology import Individual, Ontology
+from kbn.placement import Plan
 from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
 from kbn.simulation.network import SimulatedClient
 
@@ -38,12 +38,12 @@ def server(
     **options: float,
 ) -> PolicyServer:
     loaded = PolicySet.load(policies) if policies else PolicySet.shipped()
-    return PolicyServer(name, PolicyEngine(mib or Mib(), loaded), Places(ontology), **options)
+    return PolicyServer(name, PolicyEngine(mib or Mib(), loaded), Assignments(ontology), **options)
 
 
 def plan_of(serving: PolicyServer) -> Plan:
-    assert serving.places.plan is not None
-    return serving.places.plan
+    assert serving.assignments.plan is not None
+    return serving.assignments.plan
 
 
 def is_home(client: SimulatedClient, serving: PolicyServer) -> bool:
@@ -51,8 +51,8 @@ def is_home(client: SimulatedClient, serving: PolicyServer) -> bool:
     return found is not None and client.broker in plan_of(serving).seats_for(found.medoid)
 
 
-def a_class(dice: Random, ontology: Ontology) -> str:
-    return f"topic @= <{dice.choice(sorted(ontology.classes))}>"
+def a_class(rng: Random, ontology: Ontology) -> str:
+    return f"topic @= <{rng.choice(sorted(ontology.classes))}>"
 
 
 def publisher_about(
@@ -68,14 +68,14 @@ def test_subscribers_attach_anywhere_and_end_up_in_their_cluster(
     seed: int, conference: Ontology
 ) -> None:
     print(f"seed {seed}")
-    dice = Random(seed)
+    rng = Random(seed)
     managed, serving = ManagedNetwork(TREE, conference), server(conference)
     managed.serve(serving)
     clients = []
     for number in range(25):
-        clients.append(managed.network.client(f"s{number}", dice.choice(list(TREE))))
-        clients[-1].subscribe(a_class(dice, conference))
-        managed.run(dice.choice([0.0, 0.3]))
+        clients.append(managed.network.client(f"s{number}", rng.choice(list(TREE))))
+        clients[-1].subscribe(a_class(rng, conference))
+        managed.run(rng.choice([0.0, 0.3]))
     managed.run(3.0)
     assert all(is_home(client, serving) for client in clients)
     assert len({client.broker for client in clients}) > 1
@@ -85,17 +85,17 @@ def test_publishers_are_told_where_to_publish_before_they_do(conference: Ontolog
     managed, serving = ManagedNetwork(TREE, conference), server(conference)
     managed.serve(serving)
     managed.run(2.0)
-    seats = plan_of(serving)
+    assignments = plan_of(serving)
     for number, subject in enumerate(("Paper_17", "Dublin", "Keeney_John")):
         publisher = publisher_about(managed, f"p{number}", subject, at="far left")
         managed.run()
         publisher.publish({"topic": Individual(HERE + subject)})
         managed.run()
-        assert publisher.broker == seats.broker_for(HERE + subject)
+        assert publisher.broker == assignments.broker_for(HERE + subject)
 
 
 def test_drift_leads_to_a_move_and_nothing_is_lost_meanwhile(conference: Ontology) -> None:
-    dice = Random(7)
+    rng = Random(7)
     managed, serving = ManagedNetwork(TREE, conference), server(conference)
     managed.serve(serving)
     ann = managed.network.client("ann", "top")
@@ -105,7 +105,7 @@ def test_drift_leads_to_a_move_and_nothing_is_lost_meanwhile(conference: Ontolog
     for number in range(200):
         bob.publish({"number": number, "topic": Individual(HERE + "Paper_17")})
         if number % 20 == 0:
-            ann.subscribe(a_class(dice, conference))
+            ann.subscribe(a_class(rng, conference))
         managed.run(0.5)
         homes.add(ann.broker)
     managed.run(3.0)
@@ -192,7 +192,7 @@ def test_a_misplaced_subscriber_moves_to_where_its_notifications_come_from(
     managed.serve(serving)
     managed.run(2.0)
     home = plan_of(serving).broker_for(HERE + "City")
-    there = max(TREE, key=lambda name: serving.places.distances.hops(str(home), name))
+    there = max(TREE, key=lambda name: serving.assignments.distances.hops(str(home), name))
     ann = managed.network.client("ann", "top")
     ann.subscribe(f"topic @= <{HERE}City>")
     bob = publisher_about(managed, "bob", "Paper_17", at=there)
@@ -284,7 +284,7 @@ policies:
     every: 5 s
     of: broker
     when: overlay.subscribers < 5 && broker.name == 'far right'
-    do: take-broker
+    do: retire-broker
   - name: move
     on: PlanChange
     of: subscriber
@@ -298,12 +298,12 @@ def test_a_spare_broker_is_added_when_it_is_needed_and_taken_when_it_is_not(
     (tmp_path / "policies.yaml").write_text(SCALING)
     managed = ManagedNetwork(TREE, conference)
     serving = server(conference, policies=str(tmp_path))
-    serving.places.spare.add("far right")
+    serving.assignments.spare.add("far right")
     managed.serve(serving)
-    dice, clients = Random(3), []
+    rng, clients = Random(3), []
     for number in range(12):
         clients.append(managed.network.client(f"s{number}", "top"))
-        clients[-1].subscribe(a_class(dice, conference))
+        clients[-1].subscribe(a_class(rng, conference))
         if number == 3:
             managed.run(7.0)
             assert "far right" not in plan_of(serving).brokers
@@ -351,14 +351,14 @@ def test_clusters_that_hear_each_other_come_together(conference: Ontology, tmp_p
     serving = server(conference, policies=str(tmp_path), load_max=5.0)
     managed.serve(serving)
     managed.run(2.0)
-    seats = plan_of(serving)
+    assignments = plan_of(serving)
     ann = managed.network.client("ann", "top")
     ann.subscribe(f"about @= <{HERE}City>")
     others = [each for each in ("Paper_17", "Keeney_John", "Middleware")]
     far = max(
         others,
-        key=lambda name: serving.places.distances.hops(
-            str(seats.broker_for(HERE + "City")), str(seats.broker_for(HERE + name))
+        key=lambda name: serving.assignments.distances.hops(
+            str(assignments.broker_for(HERE + "City")), str(assignments.broker_for(HERE + name))
         ),
     )
     bob = managed.publisher("bob", "top")
@@ -383,7 +383,7 @@ def misplaced_and_crowded(
         managed.serve(serving)
     managed.run(2.0)
     home = plan_of(servers[0]).broker_for(HERE + "City")
-    there = max(TREE, key=lambda name: servers[0].places.distances.hops(str(home), name))
+    there = max(TREE, key=lambda name: servers[0].assignments.distances.hops(str(home), name))
     ann = managed.network.client("ann", "top")
     ann.subscribe(f"topic @= <{HERE}City>")
     bob = publisher_about(managed, "bob", "Paper_17", at=there)
@@ -411,10 +411,10 @@ def test_who_takes_over_goes_on_from_where_the_other_was(
         server(conference, name, policies=str(tmp_path), load_max=5.0) for name in ("one", "two")
     )
     managed, ann, crowd = misplaced_and_crowded(conference, tmp_path, one, two)
-    seats, homes = plan_of(one), [each.broker for each in (ann, *crowd)]
+    assignments, homes = plan_of(one), [each.broker for each in (ann, *crowd)]
     managed.stop("one")
     managed.run(SILENT_S + 8.0)
-    assert two.acts(managed.now) and plan_of(two).clusters == seats.clusters
+    assert two.acts(managed.now) and plan_of(two).clusters == assignments.clusters
     assert [each.broker for each in (ann, *crowd)] == homes
 
 
@@ -427,14 +427,14 @@ def test_so_does_one_that_is_started_again(conference: Ontology, tmp_path: Path)
 
     first = serving()
     managed, ann, crowd = misplaced_and_crowded(conference, tmp_path, first)
-    seats, homes = plan_of(first), [each.broker for each in (ann, *crowd)]
+    assignments, homes = plan_of(first), [each.broker for each in (ann, *crowd)]
     managed.stop("one")
     first.engine.mib.commit()
     first.engine.mib.close()
     again = serving()
     managed.serve(again)
     managed.run(8.0)
-    assert plan_of(again).clusters == seats.clusters
+    assert plan_of(again).clusters == assignments.clusters
     assert [each.broker for each in (ann, *crowd)] == homes
     again.engine.mib.close()
 
@@ -443,5 +443,5 @@ def test_a_plan_for_other_clusters_is_not_resumed(conference: Ontology) -> None:
     mib = Mib()
     mib.note("plan", '{"brokers": ["top"], "clusters": {"ex:Tea": ["top"]}, "spare": []}')
     serving = server(conference, mib=mib)
-    assert serving.places.plan is None
+    assert serving.assignments.plan is None
     assert any(entry.action == "resume" for entry in serving.engine.log)

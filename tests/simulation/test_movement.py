@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kbn import InvalidInputError, Network
-from kbn.broker.access import OpenDoor, Permission
+from kbn.broker.access import AllowAll, Permission
 from kbn.broker.neighbour import CARRIED_AHEAD_MAX
 from kbn.broker.topology import Topology
 from kbn.simulation.network import SimulatedClient
@@ -160,16 +160,16 @@ def test_what_is_wished_in_the_middle_of_a_move_is_settled_when_the_old_broker_h
     network.run_until(lambda: ann.broker == "b", at_most_s=5)
     network.cut("a", "r")  # the old broker cannot let go
     ann.subscribe("k < 10")
-    request = ann.settle()
+    request = ann.barrier()
     network.run_for(3)
-    assert not ann.has("settle", request)
+    assert not ann.has("barrier", request)
     # One that only the new wish wants, and a newer one of the same publisher that both brokers
     # deliver: calling the wish settled now would promise the first, which comes second.
     bob.publish({"k": 1}, durable=True)
     bob.publish({"k": 11}, durable=True)
     network.run_for(1)
     network.heal()
-    assert network.run_until(lambda: ann.has("settle", request), at_most_s=30)
+    assert network.run_until(lambda: ann.has("barrier", request), at_most_s=30)
     assert not ann.core.is_moving
     bob.publish({"k": 2}, durable=True)
     bob.publish({"k": 12}, durable=True)
@@ -304,13 +304,13 @@ def test_nothing_is_called_settled_before_those_behind_a_moving_broker_know() ->
     network.run_for(1)
     network.cut("x", "y")
     ann.subscribe("k >= 0")
-    request = ann.settle()
+    request = ann.barrier()
     network.run_for(0.1)
     network.move_broker("x", "b", leaving="a")
     network.run_for(3)
-    assert not ann.has("settle", request)
+    assert not ann.has("barrier", request)
     network.heal()
-    assert network.run_until(lambda: ann.has("settle", request), at_most_s=5)
+    assert network.run_until(lambda: ann.has("barrier", request), at_most_s=5)
     bob.publish({"k": 1}, durable=True)
     network.run_for(5)
     assert network.broker_moves == [("x", "b", None)]
@@ -328,15 +328,15 @@ def test_nor_before_the_side_that_a_broker_does_not_leave_after_all_knows() -> N
     network.run_for(0.5)
     network.cut("x", "a")
     ann.subscribe("k >= 0")
-    request = ann.settle()
+    request = ann.barrier()
     network.run_for(0.5)
     network.mend("z", "zz")
     network.run_for(3)
     [(_, _, trouble)] = network.broker_moves
     assert "below" in (trouble or "")
-    assert not ann.has("settle", request)
+    assert not ann.has("barrier", request)
     network.heal()
-    assert network.run_until(lambda: ann.has("settle", request), at_most_s=5)
+    assert network.run_until(lambda: ann.has("barrier", request), at_most_s=5)
     bob.publish({"k": 1}, durable=True)
     network.run_for(3)
     assert received(ann) == [{"k": 1}]
@@ -394,7 +394,7 @@ def test_a_broker_comes_back_to_one_that_did_not_hear_of_its_leaving() -> None:
     assert received(ann) == [{"k": 1}]
 
 
-class NoMovers(OpenDoor):
+class NoMovers(AllowAll):
     """Admits everybody but broker x."""
 
     def admit(self, name: str, token: str) -> Permission | None:

@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from kbn.clustering.delay_tree import Delays, DelayTree
+from kbn.grouping.delay_tree import Delays, DelayTree
 from kbn.simulation.trees import CLIENT_LINK_S, as_network, deliver
 
 
 def grown(seed: int, size: int) -> DelayTree:
-    dice = np.random.default_rng(seed)
-    places = dice.random((size, 2)) * 50
+    rng = np.random.default_rng(seed)
+    places = rng.random((size, 2)) * 50
     mean = np.linalg.norm(places[:, None] - places[None], axis=2) + 2
-    tree = DelayTree(Delays(mean, (0.2 * mean) ** 2), dice.uniform(60, 200, size), np.full(size, 3))
+    tree = DelayTree(Delays(mean, (0.2 * mean) ** 2), rng.uniform(60, 200, size), np.full(size, 3))
     tree.join_all(range(1, size))
     return tree
 

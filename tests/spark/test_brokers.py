@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 from tests.transport.certificates import Authority
 from tests.transport.overlay import make_server, start_process
 
-from kbn.broker.access import OpenDoor, Permission
+from kbn.broker.access import AllowAll, Permission
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Bag, Notification
 from kbn.matching.store import SubscriptionStore
@@ -218,7 +218,7 @@ def test_a_new_filter_of_a_known_client_and_one_that_is_none_are_refused(
             inlet.hold()
 
 
-class TokenDoor(OpenDoor):
+class TokenDoor(AllowAll):
     """Admits who says the word; such a one may not publish `secret`."""
 
     def admit(self, client: str, token: str) -> Permission | None:

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kbn.clustering import SemanticMap, Weights, clusters
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
 from kbn.filters.bulk import BulkReader
 from kbn.ontology import Ontology
+from kbn.placement import SemanticMap, Weights, clusters
 from kbn.spark.columns import INTERESTS, MEDOIDS, NOTIFICATIONS, SUBSCRIPTIONS
 from kbn.spark.medoids import (
     find_medoids,

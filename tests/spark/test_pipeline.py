@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.pipelines import GOOD, SUBSCRIPTIONS, write_pipeline, write_posts
 
-from kbn.clustering import Plan
 from kbn.filters import Bag, Notification, Subscription
 from kbn.ontology import Class, Ontology
+from kbn.placement import Plan
 from kbn.spark.pipeline import load_config, plan, run, status, table
 from kbn.spark.pipeline.stages import tables_of
 from kbn.spark.pipeline.tables import Tables

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kbn.clustering import Plan
-from kbn.clustering import clusters as clusters_of
-from kbn.clustering import plan as plan_of
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
+from kbn.placement import Plan
+from kbn.placement import clusters as clusters_of
+from kbn.placement import plan as plan_of
 from kbn.spark.columns import CLUSTERS, MEDOIDS, PLAN
 from kbn.spark.planning import clusters, plan, plan_json
 

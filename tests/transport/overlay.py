@@ -57,7 +57,7 @@ def make_server(
 @asynccontextmanager
 async def three_brokers(routing: str, **options: Any) -> AsyncIterator[list[BrokerServer]]:
     """A, b and c: b and c are linked to a; between general peers, also to each other."""
-    role: Any = "master" if routing == "hierarchical" else "peer"
+    role: Any = "parent" if routing == "hierarchical" else "peer"
     options["routing"] = routing
     async with make_server("a", **options) as a:
         up = LinkTo(a.url, role)

@@ -173,7 +173,7 @@ def test_a_newer_run_of_a_client_takes_the_place_of_the_older() -> None:
                 assert await take(feed, 1) == [{"n": 1}]
                 with pytest.raises(InvalidInputError, match="newer run"):
                     while True:
-                        await older.settle()
+                        await older.barrier()
                 assert len(server.broker.clients["ann"].subscriptions) == 1
                 with pytest.raises(InvalidInputError, match="newer run"):
                     await anext(old_feed)
@@ -211,7 +211,7 @@ def test_brokers_find_each_other_again() -> None:
                 for connection in list(a._connections):
                     connection.abort()
                 await until(lambda: all(n.is_connected for n in a.broker.neighbours.values()))
-                await ann.settle()
+                await ann.barrier()
                 await bob.publish({"n": round})
                 assert await take(feed, 1) == [{"n": round}]
 
@@ -345,9 +345,9 @@ def test_a_durable_client_finds_what_came_while_it_was_away(tmp_path: Path) -> N
             async with kbn.connect(server.url) as bob:
                 for n in range(1, 2001):
                     await bob.publish({"n": n})
-                await bob.settle()
+                await bob.barrier()
             async with kbn.connect(server.url, name="ann", durable=True) as ann:
-                await ann.settle()  # deliveries may come before the subscription is made
+                await ann.barrier()  # deliveries may come before the subscription is made
                 feed = ann.subscribe("n any")
                 assert [n["n"] for n in await take(feed, 2000)] == list(range(1, 2001))
                 reading = asyncio.ensure_future(anext(feed, None))

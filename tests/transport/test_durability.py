@@ -79,7 +79,7 @@ async def read_all(feed: Feed, total: int, got: list[object]) -> None:
 
 
 async def disturbed(
-    processes: Processes, ann: kbn.Client, bob: kbn.Client, victims: list[str], dice: Random
+    processes: Processes, ann: kbn.Client, bob: kbn.Client, victims: list[str], rng: Random
 ) -> None:
     """Have bob publish to ann while brokers are killed; each notification arrives once."""
     total = KILLS * PUBLISHED_BETWEEN
@@ -89,9 +89,9 @@ async def disturbed(
     reading = asyncio.ensure_future(read_all(feed, total, got))
     publishing = asyncio.ensure_future(publish_all(bob, total, stored))
     for kill in range(KILLS - 1):
-        reached = kill * PUBLISHED_BETWEEN + dice.randrange(PUBLISHED_BETWEEN)
+        reached = kill * PUBLISHED_BETWEEN + rng.randrange(PUBLISHED_BETWEEN)
         await until(lambda reached=reached: len(stored) > reached)  # type: ignore[misc]
-        await asyncio.to_thread(processes.kill_and_restart, dice.choice(victims))
+        await asyncio.to_thread(processes.kill_and_restart, rng.choice(victims))
     await publishing
     await reading
     assert sorted(stored) == list(range(total))

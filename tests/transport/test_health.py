@@ -19,7 +19,7 @@ from kbn.errors import InvalidInputError, TransportError
 from kbn.transport import LinkTo, connect
 from kbn.transport.clock import now
 from kbn.transport.health import CONNECTIONS_MAX, REQUEST_BYTES_MAX, HealthListener
-from kbn.transport.logs import Floodgate, set_up
+from kbn.transport.logs import RateLimiter, set_up
 from kbn.transport.metrics import CommitTimer
 from kbn.transport.watched import Watch, WatchedServer
 
@@ -238,11 +238,11 @@ def test_a_client_that_is_refused_again_and_again_does_not_flood_the_log(
 
 
 def test_a_floodgate_says_how_many_it_left_out_and_forgets_old_kinds() -> None:
-    gate = Floodgate(most=2, per_s=10)
+    gate = RateLimiter(most=2, per_s=10)
     assert [gate.passes("a", 0.0) for _ in range(5)] == [0, 0, None, None, None]
     assert gate.passes("b", 0.0) == 0
     assert gate.passes("a", 10.0) == 3
-    for number in range(Floodgate.KINDS_MAX):
+    for number in range(RateLimiter.KINDS_MAX):
         gate.passes(number, 10.0)
     assert gate.passes("a", 10.0) == 0
 

@@ -10,12 +10,22 @@ from tests.transport.overlay import make_server, run, take, until
 
 import kbn
 from kbn.broker.access import Limits
-from kbn.broker.messages import Ask, Credit, Greet, Hello, Publish, Refused, Subscribe, Welcome, Who
+from kbn.broker.messages import (
+    Ask,
+    ConnAck,
+    Connect,
+    Credit,
+    Greet,
+    Publish,
+    Refused,
+    Subscribe,
+    Who,
+)
 from kbn.broker.wire import FrameReader, decode_to_client, encode
 from kbn.errors import LimitError
 from kbn.transport import BrokerServer, ServerLimits
 
-HELLO = encode(Hello("eve", 1))
+HELLO = encode(Connect("eve", 1))
 
 
 async def spoken_to(server: BrokerServer, data: bytes) -> list[object]:
@@ -43,7 +53,7 @@ GARBAGE = {
     "no message": b"\x00\x00\x00\x03abc",
     "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "no greeting": encode(Publish(1, 0.0, b"\x80")),
-    "another version": encode(Hello("eve", 1, version=99)),
+    "another version": encode(Connect("eve", 1, version=99)),
     "two questions": encode(Who()) + encode(Who()),
     "a broker of our own name": encode(Greet("b", 1, 0, "peer", "")),
 }
@@ -68,8 +78,8 @@ def test_garbage_is_answered_with_a_reason_and_the_end(data: bytes) -> None:
     [
         b"\xff\xff\xff\xff",
         b"\x00\x00\x00\x03abc",
-        encode(Welcome("b", 1, "", 0, 0, False, False, True)),
-        encode(Hello("somebody-else", 2)),
+        encode(ConnAck("b", 1, "", 0, 0, False, False, True)),
+        encode(Connect("somebody-else", 2)),
         encode(Greet("x", 1, 0, "peer", "")),
     ],
 )
@@ -96,7 +106,7 @@ def test_a_request_that_is_wrong_is_refused_and_the_connection_lives_on() -> Non
             while len(heard) < 5:
                 heard += [decode_to_client(b) for b in frames.feed(await reader.read(65536))]
             kinds = [type(each).__name__ for each in heard]
-            assert kinds == ["Welcome", "Refused", "Refused", "Refused", "Done"]
+            assert kinds == ["ConnAck", "Refused", "Refused", "Refused", "Done"]
             writer.close()
 
     run(story())
@@ -104,7 +114,7 @@ def test_a_request_that_is_wrong_is_refused_and_the_connection_lives_on() -> Non
 
 def test_who_says_nothing_is_not_waited_for() -> None:
     async def story() -> None:
-        limits = ServerLimits(hello_timeout_s=0.05)
+        limits = ServerLimits(connect_timeout_s=0.05)
         async with make_server(limits=limits) as server:
             for beginning in (b"", b"\x00", HELLO[:-1], encode(Who())):
                 heard = await spoken_to_name_or_client(server, beginning)
@@ -174,7 +184,7 @@ def test_a_notification_that_is_too_large_is_refused() -> None:
             kbn.connect(server.url) as client,
         ):
             await client.publish({"text": "x" * 2000})
-            await client.settle()
+            await client.barrier()
             with pytest.raises(LimitError, match="bytes per notification"):
                 await client.publish({"n": 1})
             await check_is_served(client)
@@ -187,7 +197,7 @@ def test_who_does_not_read_costs_bounded_memory_and_nobody_waits_for_it() -> Non
         limits = ServerLimits(room_bytes=1 << 18)
         async with make_server(limits=limits, broker_limits=Limits(queue=100)) as server:
             _, writer = await asyncio.open_connection(*server.address[:2])
-            window = Hello("eve", 1, window=100_000)
+            window = Connect("eve", 1, window=100_000)
             writer.write(encode(window) + encode(Subscribe(1, "n any", True)))
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             await until(lambda: server.broker.table.filter_count == 1)
@@ -213,14 +223,14 @@ def test_who_reads_again_is_served_again() -> None:
         async with make_server(limits=limits) as server:
             reader, writer = await asyncio.open_connection(*server.address[:2])
             frames = FrameReader(1 << 20)
-            writer.write(encode(Hello("eve", 1, window=2000)))
+            writer.write(encode(Connect("eve", 1, window=2000)))
             writer.write(encode(Subscribe(1, "n any", True)))
             await until(lambda: server.broker.table.filter_count == 1)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             async with kbn.connect(server.url) as good:
                 for n in range(1000):
                     await good.publish({"n": n, "text": "x" * 20_000})
-                await good.settle()
+                await good.barrier()
             assert server.broker.clients["eve"].queue
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             numbers: list[int] = []
@@ -278,7 +288,7 @@ def test_a_bug_in_the_broker_costs_its_cause_only(caplog: pytest.LogCaptureFixtu
                 await check_is_served(good)
                 del server.broker.answers["trouble"]
                 await asyncio.wait([asking])
-                await good.settle()
+                await good.barrier()
                 await until(lambda: server.broker.table.filter_count == 1)
                 await good.publish({"n": 1})
                 assert await take(feed, 1) == [{"n": 1}]
@@ -288,7 +298,7 @@ def test_a_bug_in_the_broker_costs_its_cause_only(caplog: pytest.LogCaptureFixtu
 
 
 def test_random_bytes_disturb_nobody(seed: int) -> None:
-    dice = Random(seed)
+    rng = Random(seed)
     said = [
         HELLO,
         encode(Subscribe(1, "n any", True)),
@@ -298,15 +308,15 @@ def test_random_bytes_disturb_nobody(seed: int) -> None:
     ]
 
     def noise() -> bytes:
-        data = bytearray(b"".join(dice.choices(said, k=dice.randrange(1, 6))))
-        for _ in range(dice.randrange(4)):
-            data[dice.randrange(len(data))] = dice.randrange(256)
-        return bytes(data[: dice.randrange(1, len(data) + 1)]) + dice.randbytes(dice.randrange(40))
+        data = bytearray(b"".join(rng.choices(said, k=rng.randrange(1, 6))))
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        return bytes(data[: rng.randrange(1, len(data) + 1)]) + rng.randbytes(rng.randrange(40))
 
     async def throw(server: BrokerServer) -> None:
         _, writer = await asyncio.open_connection(*server.address[:2])
         writer.write(noise())
-        if dice.random() < 0.5:
+        if rng.random() < 0.5:
             writer.transport.abort()
         else:
             writer.close()

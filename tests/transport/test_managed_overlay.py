@@ -15,8 +15,8 @@ from tests.transport.overlay import until
 
 import kbn
 from kbn import data
-from kbn.clustering import Plan, SemanticMap, plan
 from kbn.ontology import Individual, Ontology
+from kbn.placement import Plan, SemanticMap, plan
 from kbn.transport.managed_processes import Companion, ManagedOverlay
 from kbn.transport.managed_publisher import ManagedPublisher
 from kbn.transport.topology_file import load_topology
@@ -28,9 +28,9 @@ routing: hierarchical
 ontology: conference.ttl
 brokers:
   root: {}
-  left: {master: root}
-  right: {master: root}
-  far: {master: right}
+  left: {parent: root}
+  right: {parent: root}
+  far: {parent: right}
 """
 SUBSCRIBERS = 10
 PATIENCE_S = 150.0
@@ -61,8 +61,10 @@ class Subscriber:
         async for notification in feed:
             self.numbers.append(notification["number"])
 
-    def is_home(self, seats: Plan) -> bool:
-        return not self.client.is_moving and self.client.broker == seats.broker_for(self.interest)
+    def is_home(self, assignments: Plan) -> bool:
+        return not self.client.is_moving and self.client.broker == assignments.broker_for(
+            self.interest
+        )
 
     def end(self) -> None:
         for task in self._tasks:
@@ -81,9 +83,9 @@ def said_by(lines: list[tuple[str, str]]) -> list[dict[str, object]]:
     return [json.loads(line) for name, line in lines if name == "boss" and line[:1] == "{"]
 
 
-async def scenario(folder: Path, dice: Random) -> None:
+async def scenario(folder: Path, rng: Random) -> None:
     ontology = Ontology.load(data.path("conference"))
-    seats = plan(ontology, BROKERS)
+    assignments = plan(ontology, BROKERS)
     classes = sorted(ontology.classes)
     (folder / "overlay.yaml").write_text(FILE)
     (folder / "conference.ttl").write_bytes(data.path("conference").read_bytes())
@@ -107,19 +109,19 @@ async def scenario(folder: Path, dice: Random) -> None:
         source = await stack.enter_async_context(kbn.connect(urls["far"], name="source"))
 
         async def subscriber(name: str) -> Subscriber:
-            client = kbn.connect(dice.choice(list(urls.values())), name=name, window=100_000)
+            client = kbn.connect(rng.choice(list(urls.values())), name=name, window=100_000)
             found = Subscriber(await stack.enter_async_context(client))
             stack.callback(found.end)
-            await found.begin(dice.choice(classes))
+            await found.begin(rng.choice(classes))
             return found
 
         # Subscribers attach anywhere and end up in their cluster.
         people = [await subscriber(f"s{number}") for number in range(SUBSCRIBERS)]
-        await people[-1].client.settle()
+        await people[-1].client.barrier()
         enough = asyncio.Event()
         publishing = asyncio.ensure_future(publish_numbers(source, published, enough))
         stack.callback(publishing.cancel)
-        await until(lambda: all(each.is_home(seats) for each in people))
+        await until(lambda: all(each.is_home(assignments) for each in people))
 
         # Publishers are told where to publish.
         semantic_map = SemanticMap(ontology)
@@ -129,7 +131,7 @@ async def scenario(folder: Path, dice: Random) -> None:
             )
             publisher = await stack.enter_async_context(made)
             await publisher.publish({"topic": Individual(HERE + subject)})
-            assert publisher.broker == seats.broker_for(HERE + subject)
+            assert publisher.broker == assignments.broker_for(HERE + subject)
 
         # Killed, the policy server is missed by nobody but those who would have to move.
         assert boss.process is not None
@@ -137,17 +139,17 @@ async def scenario(folder: Path, dice: Random) -> None:
         await boss.process.wait()
         homes = [each.client.broker for each in people]
         for each in people[:5]:
-            await each.want(dice.choice(classes))
+            await each.want(rng.choice(classes))
         goal = len(published) + 200
         await until(lambda: len(published) >= goal)
         assert [each.client.broker for each in people] == homes
 
         # Back, it goes on from what it knew: drift leads to moves.
         await overlay.join(boss)
-        await until(lambda: all(each.is_home(seats) for each in people))
+        await until(lambda: all(each.is_home(assignments) for each in people))
         for each in people[5:]:
-            await each.want(dice.choice(classes))
-        await until(lambda: all(each.is_home(seats) for each in people))
+            await each.want(rng.choice(classes))
+        await until(lambda: all(each.is_home(assignments) for each in people))
 
         # And nothing was lost meanwhile, nothing came twice, all in order.
         enough.set()

@@ -12,8 +12,8 @@ from kbn.transport import BrokerServer, LinkTo
 from kbn.transport.urls import parse_url
 
 
-def below(name: str, master: str, folder: Path, **options: Any) -> BrokerServer:
-    links = (LinkTo(master, "master"),)
+def below(name: str, parent: str, folder: Path, **options: Any) -> BrokerServer:
+    links = (LinkTo(parent, "parent"),)
     return make_server(
         name, path=folder / f"{name}.db", routing="hierarchical", links=links, **options
     )
@@ -28,8 +28,8 @@ async def moved(x: BrokerServer, to: str) -> None:
         assert told[-1]["trouble"] is None
 
 
-def masters(server: BrokerServer) -> list[str]:
-    return [each.name for each in server.broker.neighbours.values() if each.role == "master"]
+def parents(server: BrokerServer) -> list[str]:
+    return [each.name for each in server.broker.neighbours.values() if each.role == "parent"]
 
 
 def test_it_is_where_it_was_moved_to_and_owes_what_it_owed(tmp_path: Path) -> None:
@@ -42,19 +42,19 @@ def test_it_is_where_it_was_moved_to_and_owes_what_it_owed(tmp_path: Path) -> No
             port = parse_url(b.url).port
             x = below("x", root.url, tmp_path)
             async with x:
-                await until(lambda: masters(x) == ["root"])
+                await until(lambda: parents(x) == ["root"])
                 await moved(x, b.url)
-                assert masters(x) == ["b"]
+                assert parents(x) == ["b"]
                 await b.stop()
                 async with kbn.connect(x.url, name="bob") as bob:
                     await bob.publish({"number": 1}, durable=True)
             again = below("x", root.url, tmp_path)
             async with again, below("b", root.url, tmp_path, port=port):
                 assert (await anext(feed))["number"] == 1
-                assert masters(again) == ["b"]
+                assert parents(again) == ["b"]
                 await moved(again, root.url)
             async with below("x", root.url, tmp_path) as back:
-                await until(lambda: masters(back) == ["root"])
+                await until(lambda: parents(back) == ["root"])
 
     run(scenario())
 
@@ -68,9 +68,9 @@ def test_started_otherwise_it_is_where_it_is_told(tmp_path: Path) -> None:
             below("c", root.url, tmp_path) as c,
         ):
             async with below("x", root.url, tmp_path) as x:
-                await until(lambda: masters(x) == ["root"])
+                await until(lambda: parents(x) == ["root"])
                 await moved(x, b.url)
             async with below("x", c.url, tmp_path) as other:
-                await until(lambda: masters(other) == ["c"])
+                await until(lambda: parents(other) == ["c"])
 
     run(scenario())

@@ -17,16 +17,16 @@ import kbn
 from kbn import data
 from kbn.broker.access import Limits
 from kbn.broker.store import StoreError
-from kbn.clustering import SemanticMap
 from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
 from kbn.management.actions import Effect
+from kbn.management.assignments import Places
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
-from kbn.management.places import Places
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import PolicyServer
 from kbn.ontology import Individual, Ontology
+from kbn.placement import SemanticMap
 from kbn.transport import LinkTo
 from kbn.transport.managed_processes import ManagedOverlay
 from kbn.transport.managed_publisher import ManagedPublisher
@@ -67,7 +67,7 @@ async def managed(semantic_map: SemanticMap, folder: Path) -> AsyncIterator[Any]
         root = make_server("root", **on_it)
         Reporting(root, trigger.url)
         async with root:
-            east = make_server("east", links=(LinkTo(root.url, "master"),), **on_it)
+            east = make_server("east", links=(LinkTo(root.url, "parent"),), **on_it)
             Reporting(east, trigger.url)
             async with east:
                 shell = PolicyServerShell(server, trigger.url, policies=[file], tell=told.append)
@@ -90,17 +90,17 @@ def write(file: Path, text: str) -> None:
 def test_clients_go_where_they_belong(semantic_map: SemanticMap, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with managed(semantic_map, tmp_path) as here:
-            seats = here.server.places.plan
+            assignments = here.server.places.plan
             at = {"root": here.root.url, "east": here.east.url}
             for term in ("Cats", "Dogs"):
-                home = seats.broker_for(HERE + term)
+                home = assignments.broker_for(HERE + term)
                 away = next(url for name, url in at.items() if name != home)
                 async with kbn.connect(away, name=term) as client:
                     await client.subscribe(f"pet @= <{HERE}{term}>")
                     await until(lambda: client.broker == home and not client.is_moving)  # noqa: B023
                     async with ManagedPublisher(here.trigger.url, here.map, url=away) as publisher:
                         await publisher.publish({"pet": Individual(HERE + "Gus")})
-                        assert publisher.broker == seats.broker_for(HERE + "Gus")
+                        assert publisher.broker == assignments.broker_for(HERE + "Gus")
                         known = here.server.engine.mib.get("publisher", publisher.name)
                         assert known is not None and known.medoid == HERE + "Gus"
             await until(lambda: here.server.engine.mib.count("subscriber") == 0)
@@ -172,7 +172,7 @@ MOVING = """
 policies:
   - name: closer
     on: BrokerInfo
-    when: broker.name == 'far' && broker.master == 'root'
+    when: broker.name == 'far' && broker.parent == 'root'
     do: {action: move-broker, to: east}
 """
 
@@ -185,7 +185,7 @@ def test_a_policy_moves_a_broker_with_its_clients(
             ontology = here.map.ontology
             far = make_server(
                 "far",
-                links=(LinkTo(here.root.url, "master"),),
+                links=(LinkTo(here.root.url, "parent"),),
                 routing="hierarchical",
                 ontology=ontology,
                 ontology_digest=ontology.digest,
@@ -197,7 +197,7 @@ def test_a_policy_moves_a_broker_with_its_clients(
                 feed = await ann.subscribe("number any")
                 mib = here.server.engine.mib
                 await until(lambda: mib.get("broker", "far") is not None)
-                await until(lambda: mib.get("broker", "far").master == "east")
+                await until(lambda: mib.get("broker", "far").parent == "east")
                 await feed.settled()
                 await bob.publish({"number": 1})
                 assert (await anext(feed))["number"] == 1

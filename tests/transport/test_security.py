@@ -13,7 +13,7 @@ from tests.transport.overlay import make_server, run, take, until
 import kbn
 from kbn.broker.access import NotAllowedError
 from kbn.errors import InvalidInputError, TransportError
-from kbn.transport import FileGuard, LinkTo, client_tls, server_tls
+from kbn.transport import AccessFile, LinkTo, client_tls, server_tls
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_behind_mutual_tls_a_client_has_the_name_of_its_certificate(authority: A
         }  # fmt: skip
         async with make_server(tls=tls) as server:
             async with kbn.connect(server.url, name="ann", **shown) as ann:  # type: ignore[arg-type]
-                await ann.settle()
+                await ann.barrier()
             with pytest.raises(InvalidInputError, match="you are not 'bob'"):
                 async with kbn.connect(server.url, name="bob", **shown):  # type: ignore[arg-type]
                     pass
@@ -98,10 +98,10 @@ GUARD = {
 }
 
 
-def _guard(tmp_path: Path, data: object = GUARD) -> FileGuard:
+def _guard(tmp_path: Path, data: object = GUARD) -> AccessFile:
     path = tmp_path / "guard.json"
     path.write_text(json.dumps(data, indent=2))
-    return FileGuard(path)
+    return AccessFile(path)
 
 
 def test_a_client_does_what_it_may_and_is_told_what_it_may_not(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_client_does_what_it_may_and_is_told_what_it_may_not(tmp_path: Path) -
                 with pytest.raises(NotAllowedError, match="manager"):
                     await ann.status()
                 await ann.publish({"weight": 1})
-                await ann.settle()
+                await ann.barrier()
                 with pytest.raises(NotAllowedError, match="may not publish 'weight'"):
                     await ann.publish({"price": 2})
                 await ann.publish({"price": 3})
@@ -134,7 +134,7 @@ def test_a_refused_publication_is_told_at_the_end_at_the_latest(tmp_path: Path) 
             with pytest.raises(NotAllowedError, match="'weight'"):
                 async with kbn.connect(server.url, name="ann", token="secret") as ann:
                     await ann.publish({"weight": 1})
-                    await ann.settle()
+                    await ann.barrier()
 
     run(story())
 
@@ -188,7 +188,7 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
     path.write_text(
         "clients:\n  ann: {token: secret, publish: [price], subscribe: '*', manage: true}\n"
     )
-    permission = FileGuard(path).admit("ann", "secret")
+    permission = AccessFile(path).admit("ann", "secret")
     assert permission is not None and permission.manage
     assert (permission.publish, permission.subscribe) == (frozenset({"price"}), None)
 
@@ -215,7 +215,7 @@ def test_what_is_wrong_with_the_file_is_told_with_its_line(
     path = tmp_path / "guard.yaml"
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=message) as caught:
-        FileGuard(path)
+        AccessFile(path)
     assert str(path) in str(caught.value)
 
 
@@ -223,9 +223,9 @@ def test_broken_json_and_missing_files_are_told(tmp_path: Path) -> None:
     path = tmp_path / "guard.json"
     path.write_text('{"clients":\n {,}}')
     with pytest.raises(InvalidInputError, match="line 2: not JSON"):
-        FileGuard(path)
+        AccessFile(path)
     with pytest.raises(InvalidInputError, match="cannot read"):
-        FileGuard(tmp_path / "none.json")
+        AccessFile(tmp_path / "none.json")
 
 
 def test_a_guard_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_client_does_not_carry_its_token_from_tls_into_the_open(authority: Aut
                 await ann.move(b.url)
             feed = await ann.subscribe("n any")
             assert await ann.ask("move", clients=["ann"], broker="b", url=b.url) == {"moving": 1}
-            await ann.settle()
+            await ann.barrier()
             await ann.publish({"n": 1})
             assert await take(feed, 1) == [{"n": 1}]
             assert not b.broker.clients

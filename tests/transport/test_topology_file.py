@@ -16,12 +16,12 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_hierarchy_is_read_masters_first(tmp_path: Path) -> None:
+def test_a_hierarchy_is_read_parents_first(tmp_path: Path) -> None:
     (tmp_path / "wine.ttl").touch()
     path = written(
         tmp_path,
         "routing: hierarchical\nontology: wine.ttl\nreasoning: rl\nstore: kept\n"
-        "brokers:\n  leaf: {master: middle}\n  middle: {master: root}\n  root: {port: 7000}\n",
+        "brokers:\n  leaf: {parent: middle}\n  middle: {parent: root}\n  root: {port: 7000}\n",
     )
     plan = load_topology(path)
     assert [(each.name, each.port, each.links) for each in plan.brokers] == [
@@ -67,9 +67,9 @@ def test_general_brokers_may_form_a_ring(tmp_path: Path) -> None:
         ("brokers:\n  a: {port: 7000}\n  b: {port: 7000, peers: a}\n", 3, "is a's already"),
         ("routing: ring\nbrokers: {a: }\n", 1, "'ring' is unknown"),
         ("brokers:\n  dublin:\n  cork:\n    peers: [dubiln]\n", 4, "did you mean 'dublin'"),
-        ("brokers:\n  a:\n  b: {master: a}\n", 3, "with acyclic routing a broker has peers"),
-        ("routing: hierarchical\nbrokers:\n  a:\n  b: {peers: [a]}\n", 4, "a broker has master"),
-        ("routing: hierarchical\nbrokers:\n  a: {master: b}\n  b: {master: a}\n", 4, "cycle"),
+        ("brokers:\n  a:\n  b: {parent: a}\n", 3, "with acyclic routing a broker has peers"),
+        ("routing: hierarchical\nbrokers:\n  a:\n  b: {peers: [a]}\n", 4, "a broker has parent"),
+        ("routing: hierarchical\nbrokers:\n  a: {parent: b}\n  b: {parent: a}\n", 4, "cycle"),
         ("brokers:\n  a: {peers: b}\n  b: {peers: c}\n  c: {peers: a}\n", 4, "general routing"),
         ("brokers:\n  a: {peers: [a]}\n", 2, "makes no sense"),
         ("brokers:\n  a:\n  b:\n", 2, "nothing connects b with a"),

@@ -49,13 +49,13 @@ class Permission:
             raise NotAllowedError("you may not instruct this broker: it takes a manager's token")
 
 
-class Guard(Protocol):
+class Authorizer(Protocol):
     """Decides what a client may do; None when it may not come in."""
 
     def admit(self, name: str, token: str) -> Permission | None: ...
 
 
-class OpenDoor:
+class AllowAll:
     """Everybody may do everything: for trying out, and behind other guards."""
 
     def admit(self, name: str, token: str) -> Permission | None:

@@ -1,13 +1,13 @@
 """The broker: messages and the time go in, messages to send come out.
 
-It opens no socket, reads no clock and rolls no dice, so the same object runs over TCP, in the
+It opens no socket, reads no clock and rolls no rng, so the same object runs over TCP, in the
 simulator and in a unit test. What it must not lose is in its store: whoever runs it commits the
 store before sending what came out.
 
 **Routing.** A subscription becomes an entry of the table; every neighbour is told the uncovered
 filters of all but its own (`announcements.py`). A notification goes to the clients that want it and
 to the neighbours that announced a filter for it, never back to where it came from. In a hierarchy
-only masters are told, and are sent every notification. Between general peers this happens on the
+only parents are told, and are sent every notification. Between general peers this happens on the
 edges of a spanning tree (`spanning.py`).
 
 **What a neighbour has not said.** A neighbour whose announcements are not complete, or who reasons
@@ -33,11 +33,11 @@ from typing import Any, Unpack
 
 from msgspec import msgpack
 
-from kbn.broker.attached import Attached
+from kbn.broker.client_session import ClientSession
 from kbn.broker.core import Routing, Settings
 from kbn.broker.messages import (
     AnyMessage,
-    Carry,
+    Forward,
     NewOntology,
     Peer,
     Send,
@@ -216,7 +216,7 @@ class Broker(Service):
         self._read.clear()
         self.table = self.rebuilding(ontology)() if table is None else table
         self.table.apart = self.offers.apart
-        self._foreseen.clear()
+        self._prematched.clear()
         self._ontology_digest = digest
         for attached in self._clients.values():
             self._send(attached.peer, NewOntology(digest))
@@ -261,13 +261,13 @@ class Broker(Service):
         return self._neighbours
 
     @property
-    def clients(self) -> dict[str, Attached]:
+    def clients(self) -> dict[str, ClientSession]:
         return self._clients
 
     @property
     def is_complete(self) -> bool:
         """Whether every neighbour has said all it has to say."""
-        return all(self._is_trusted(n) for n in self._tree_neighbours() if n.role != "master")
+        return all(self._is_trusted(n) for n in self._tree_neighbours() if n.role != "parent")
 
     def status(self) -> dict[str, Any]:
         """What a person wants to know of this broker."""
@@ -334,7 +334,7 @@ class Broker(Service):
         new.past = move.newest
         self._store.mark(f"past/{move.new}", msgpack.encode(move.newest))
         for message in move.held:
-            if isinstance(message, Carry):
+            if isinstance(message, Forward):
                 self._carried(message.row, message.envelope, new)
             else:
                 self._arrived(message.envelope, new)

@@ -35,11 +35,14 @@ from kbn.broker.messages import (
     Alive,
     Answer,
     Ask,
+    Barrier,
+    BarrierReached,
+    ConnAck,
+    Connect,
     Credit,
     Deliver,
     Done,
     Grant,
-    Hello,
     Leave,
     Left,
     Message,
@@ -51,31 +54,28 @@ from kbn.broker.messages import (
     Refused,
     ReportHops,
     Send,
-    Settle,
-    Settled,
     Subscribe,
     Taken,
     ToClient,
     Unadvertise,
     Unsubscribe,
-    Welcome,
 )  # fmt: skip
 
 SEEN_MAX = 100_000
 REPEATED_MAX = 64
 ACKNOWLEDGED_EVERY = 32
 WISHES = frozenset({"subscribe", "unsubscribe", "advertise", "unadvertise"})
-SETTLING = frozenset({"settle", "join"})
+SETTLING = frozenset({"barrier", "join"})
 
 
-class Connect(NamedTuple):
+class Dial(NamedTuple):
     """Open a connection to a broker."""
 
     broker: str
     url: str
 
 
-class Disconnect(NamedTuple):
+class HangUp(NamedTuple):
     """Close the connection to a broker."""
 
     broker: str
@@ -117,9 +117,7 @@ class Moved(NamedTuple):
     broker: str
 
 
-Effect: TypeAlias = (
-    Send | Connect | Disconnect | Delivered | Confirmed | Failed | OntologyChanged | Moved
-)
+Effect: TypeAlias = Send | Dial | HangUp | Delivered | Confirmed | Failed | OntologyChanged | Moved
 
 
 @dataclass(slots=True)
@@ -269,10 +267,10 @@ class ClientCore:
         self._push()
         return number, self._finish()
 
-    def settle(self) -> tuple[int, list[Effect]]:
+    def barrier(self) -> tuple[int, list[Effect]]:
         """Have it confirmed when all that was asked so far is in force in the whole network."""
         request = self._next_request()
-        self._ask([self._home], "settle", request, Settle(request))
+        self._ask([self._home], "barrier", request, Barrier(request))
         return request, self._finish()
 
     def ask(self, what: str, about: dict[str, Any]) -> tuple[int, list[Effect]]:
@@ -345,11 +343,11 @@ class ClientCore:
                 if connection is self._home:
                     self._granted = max(self._granted, total)
                     self._push()
-            case Welcome():
+            case ConnAck():
                 self._welcomed(message, connection)
             case Done(what, id):
                 self._done(what, id, connection)
-            case Settled(request):
+            case BarrierReached(request):
                 self._settled(request, connection)
             case Left(request):
                 self._left(request, connection)
@@ -394,14 +392,14 @@ class ClientCore:
         connection.state = "greeting"
         self._send(
             connection,
-            Hello(
+            Connect(
                 self.name, self._run, token=self._token, durable=self._durable,
                 window=self._window, when_slow=self._when_slow, published=self._taken,
                 with_path=self._with_path,
             ),
         )  # fmt: skip
 
-    def _welcomed(self, welcome: Welcome, connection: Connection) -> None:
+    def _welcomed(self, welcome: ConnAck, connection: Connection) -> None:
         if connection.state != "greeting":
             return
         connection.state = "attached"
@@ -453,7 +451,7 @@ class ClientCore:
         """Whether a request must not wait: to settle is asked when all else was answered, and not
         while the broker left behind may still deliver by other wishes.
         """
-        if what == "settle" and connection.held is not None:
+        if what == "barrier" and connection.held is not None:
             return False
         return what not in SETTLING or not any(kind in WISHES for kind, _ in connection.waiting)
 
@@ -485,8 +483,8 @@ class ClientCore:
                 self._say_settling(connection)
             else:
                 self._joined(connection)
-        elif self._answered("settle", request, connection):
-            self._out.append(Confirmed("settle", request))
+        elif self._answered("barrier", request, connection):
+            self._out.append(Confirmed("barrier", request))
 
     def _refused(self, refused: Refused, connection: Connection) -> None:
         if refused.kind == "NotGreetedError":
@@ -494,7 +492,7 @@ class ClientCore:
                 self._greet(connection)
             return
         what, reference = refused.what, refused.reference
-        if what == "settle" and ("join", reference) in connection.waiting:
+        if what == "barrier" and ("join", reference) in connection.waiting:
             what = "join"
         # One that was granted and is refused now (by a new ontology, say) is kept for later.
         if self._answered(what, reference, connection) and connection is self._home:
@@ -611,12 +609,12 @@ class ClientCore:
         broker, url = self._redirect.broker, self._redirect.url
         self._next = Connection(broker, held=[])
         self._connections[broker] = self._next
-        self._out.append(Connect(broker, url))
+        self._out.append(Dial(broker, url))
 
     def _settle_way(self, connection: Connection) -> None:
         """Have it settled that everything reaches the new broker too."""
         request = self._next_request()
-        connection.waiting["join", request] = Settle(request)
+        connection.waiting["join", request] = Barrier(request)
         connection.has_new_wishes = False
 
     def _joined(self, connection: Connection) -> None:
@@ -633,7 +631,7 @@ class ClientCore:
     def _move_waiting(self, old: Connection, new: Connection) -> None:
         """Requests to the old broker that were not answered go to the new one."""
         for (what, reference), message in list(old.waiting.items()):
-            if what in ("settle", "ask"):
+            if what in ("barrier", "ask"):
                 del old.waiting[what, reference]
                 self._ask([new], what, reference, message)
 
@@ -648,7 +646,7 @@ class ClientCore:
     def _gone(self, connection: Connection) -> None:
         """The old broker has given us everything: go on with what the new one has delivered."""
         self._connections.pop(connection.broker, None)
-        self._out.append(Disconnect(connection.broker))
+        self._out.append(HangUp(connection.broker))
         held, self._home.held = self._home.held or [], None
         self._past = dict(self._newest)
         self.distances.clear()
@@ -662,7 +660,7 @@ class ClientCore:
         """The new broker will not have us: stay where we are."""
         self._connections.pop(connection.broker, None)
         self._next, self._redirect = None, None
-        self._out.append(Disconnect(connection.broker))
+        self._out.append(HangUp(connection.broker))
         self._push()
         self._go_on()
 

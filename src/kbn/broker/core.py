@@ -12,9 +12,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Literal, TypedDict
 
-from kbn.broker.access import Guard, Limits, OpenDoor
-from kbn.broker.attached import Attached
+from kbn.broker.access import AllowAll, Authorizer, Limits
 from kbn.broker.changes import Changes
+from kbn.broker.client_session import ClientSession
 from kbn.broker.messages import (
     AnyMessage,
     Body,
@@ -46,7 +46,7 @@ class Settings(TypedDict, total=False):
     store: Store | None
     keeps: bool
     advertisements: bool
-    guard: Guard | None
+    guard: Authorizer | None
     limits: Limits | None
     keeps_roots: bool
     now: float
@@ -68,7 +68,7 @@ class Core:
         store: Store | None = None,
         keeps: bool = True,
         advertisements: bool = False,
-        guard: Guard | None = None,
+        guard: Authorizer | None = None,
         limits: Limits | None = None,
         keeps_roots: bool = False,
         now: float = 0.0,
@@ -91,22 +91,22 @@ class Core:
         self._store: Store = MemoryStore(name) if store is None else store
         self._keeps = keeps
         self._advertises = advertisements
-        self._guard = guard or OpenDoor()
+        self._guard = guard or AllowAll()
         self._heartbeat_s = heartbeat_s
         self._dead_after_s = dead_after_s
         self._retransmit_s = retransmit_s
         self._beat_at = now
         self._now = now
         self._out: list[Send] = []
-        self._clients: dict[str, Attached] = {}
+        self._clients: dict[str, ClientSession] = {}
         self._neighbours: dict[str, Neighbour] = {}
-        self._to_pump: dict[str, Attached] = {}
+        self._to_pump: dict[str, ClientSession] = {}
         self._next_key = 0
         self._read: dict[tuple[str, bool], Subscription] = {}
         self._seen: OrderedDict[NotificationId, str] = OrderedDict()
-        # What `foresee` read and matched, and in which version of the table.
-        self._foreseen: dict[bytes, tuple[Notification, Wanted]] = {}
-        self._foreseen_in = 0
+        # What `prematch` read and matched, and in which version of the table.
+        self._prematched: dict[bytes, tuple[Notification, Wanted]] = {}
+        self._prematched_in = 0
         self.run = self._begin_run(now)
         self._link_run = self.run << 20
         self._rows = count(self.run << 31)

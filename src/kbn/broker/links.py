@@ -8,22 +8,22 @@ from typing import Any, assert_never
 from msgspec import msgpack
 
 from kbn.broker.announcements import Announcements
-from kbn.broker.attached import ENVELOPES
+from kbn.broker.client_session import ENVELOPES
 from kbn.broker.messages import (
+    Ack,
     Announce,
+    BestEffort,
     BetweenBrokers,
     Bye,
-    Carry,
     Complete,
     Echo,
     Envelope,
-    Fire,
+    Forward,
     Frame,
     Greet,
     Heard,
     NotificationId,
     Peer,
-    Took,
     Wave,
 )  # fmt: skip
 from kbn.broker.neighbour import FIRED_AHEAD_MAX, Neighbour, Newest, Role
@@ -36,7 +36,7 @@ from kbn.filters.intersection import may_intersect
 from kbn.ontology import Ontology
 
 PAST = msgpack.Decoder(Newest)
-ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "master": "child", "child": "master"}
+ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "parent": "child", "child": "parent"}
 
 
 class Links(Router):
@@ -54,7 +54,7 @@ class Links(Router):
         match message:
             case Frame():
                 self._framed(message, neighbour)
-            case Fire():
+            case BestEffort():
                 self._fired(message, neighbour)
             case Heard():
                 self._heard(message, neighbour)
@@ -110,11 +110,11 @@ class Links(Router):
             )
         moves_to_it = self._rehoming is not None and name == self._rehoming.new
         if (
-            role == "master"
+            role == "parent"
             and not moves_to_it
-            and any(n.role == "master" and n.name != name for n in self._neighbours.values())
+            and any(n.role == "parent" and n.name != name for n in self._neighbours.values())
         ):
-            raise InvalidInputError("a broker has one master at most")
+            raise InvalidInputError("a broker has one parent at most")
 
     def _add_neighbour(self, name: str, role: Role) -> Neighbour:
         known = self._neighbours.get(name)
@@ -299,10 +299,10 @@ class Links(Router):
         if body is None:
             return
         match body:
-            case Carry(row, envelope):
+            case Forward(row, envelope):
                 if not self._holds_back(body, neighbour):
                     self._carried(row, envelope, neighbour)
-            case Took(row):
+            case Ack(row):
                 neighbour.owed.settle(row)
                 self._carry(neighbour)
             case Announce():
@@ -326,7 +326,7 @@ class Links(Router):
         self._store.mark(f"taken/{neighbour.name}", str(row).encode())
         self._arrived(envelope, neighbour)
 
-    def _holds_back(self, message: Carry | Fire, neighbour: Neighbour) -> bool:
+    def _holds_back(self, message: Forward | BestEffort, neighbour: Neighbour) -> bool:
         """Whether it must wait until a move of ours is over."""
         move = self._rehoming
         if move is None or neighbour.name != move.new or move.drops(neighbour.name):
@@ -334,7 +334,7 @@ class Links(Router):
         move.held.append(message)
         return True
 
-    def _fired(self, fire: Fire, neighbour: Neighbour) -> None:
+    def _fired(self, fire: BestEffort, neighbour: Neighbour) -> None:
         channel = neighbour.channel
         if channel is None or (fire.sender_run, fire.receiver_run) != (
             channel.receiver_run,
@@ -417,7 +417,7 @@ class Links(Router):
                 self._send_body(neighbour.name, Complete(is_complete))
 
     def _tells_us(self, neighbour: Neighbour) -> bool:
-        return neighbour.role != "master" or self._advertises
+        return neighbour.role != "parent" or self._advertises
 
     def _waved(self, wave: Wave, neighbour: Neighbour) -> None:
         move = self._rehoming
@@ -491,7 +491,7 @@ class Links(Router):
             return
         if neighbour.took < neighbour.taken:
             neighbour.took = neighbour.taken
-            self._send_body(neighbour.name, Took(neighbour.taken))
+            self._send_body(neighbour.name, Ack(neighbour.taken))
         fired_much = neighbour.last_fired - neighbour.answered_fired >= FIRED_AHEAD_MAX // 8
         if channel.owes_answer or fired_much:
             neighbour.answered_fired = neighbour.last_fired

@@ -2,8 +2,8 @@
 
 Each is an immutable value; `wire.py` gives it a form in bytes. There are three conversations:
 
-**A client and its broker.** The client says `Hello` first; everything else it says is refused
-before the broker's `Welcome`. Requests are answered under the number they came with, and asking
+**A client and its broker.** The client says `Connect` first; everything else it says is refused
+before the broker's `ConnAck`. Requests are answered under the number they came with, and asking
 again is harmless, so a client repeats what was not answered. A client's *run* is a number that is
 larger each time its process starts.
 
@@ -11,12 +11,12 @@ larger each time its process starts.
 which run of the other it has heard of. (A broker counts on in its run whenever it begins a link
 anew.) The pair of the two runs is a *session*; what belongs to an
 older session is dropped. `Frame`s of a session are numbered and arrive once and in order;
-`Heard` acknowledges them. `Fire` carries a notification that may be lost.
+`Heard` acknowledges them. `BestEffort` carries a notification that may be lost.
 
 **Two neighbouring brokers, inside frames.** What each must know of the other's side: `Announce`
 what is wanted (or advertised) there, `Complete` when that is all, `Wave` and `Echo` to find out
-when everything said before has arrived everywhere, `Carry` for notifications that must not be
-lost, kept by the sender until `Took`.
+when everything said before has arrived everywhere, `Forward` for notifications that must not be
+lost, kept by the sender until `Ack`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Message(Struct, frozen=True, array_like=True, tag=True):
 # From a client.
 
 
-class Hello(Message, frozen=True, tag="hello"):
+class Connect(Message, frozen=True, tag="connect"):
     """The first message of a connection.
 
     `durable`: the broker keeps this client's subscriptions and deliveries until it says `Leave`.
@@ -129,8 +129,8 @@ class Unadvertise(Message, frozen=True, tag="unadvertise"):
     id: Number
 
 
-class Settle(Message, frozen=True, tag="settle"):
-    """Answer `Settled` when what I said so far is in force in the whole network."""
+class Barrier(Message, frozen=True, tag="barrier"):
+    """Answer `BarrierReached` when what I said so far is in force in the whole network."""
 
     request: Number
 
@@ -148,7 +148,7 @@ class Acknowledge(Message, frozen=True, tag="acknowledge"):
 
 
 class Credit(Message, frozen=True, tag="credit"):
-    """So many deliveries, in all since `Hello`, may be sent to me."""
+    """So many deliveries, in all since `Connect`, may be sent to me."""
 
     total: Number
 
@@ -178,8 +178,8 @@ class Alive(Message, frozen=True, tag="alive"):
 # To a client.
 
 
-class Welcome(Message, frozen=True, tag="welcome"):
-    """The answer to `Hello`: durable notifications up to `taken` are stored; `ontology` is its
+class ConnAck(Message, frozen=True, tag="connack"):
+    """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this run before;
     `in_order` that notifications of one publisher reach it in their order, always.
     """
@@ -208,7 +208,7 @@ class Done(Message, frozen=True, tag="done"):
     id: int
 
 
-class Settled(Message, frozen=True, tag="settled"):
+class BarrierReached(Message, frozen=True, tag="barrier-reached"):
     request: int
 
 
@@ -268,7 +268,7 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
 
 
 class Grant(Message, frozen=True, tag="grant"):
-    """So many notifications, in all since `Hello`, may be published."""
+    """So many notifications, in all since `Connect`, may be published."""
 
     total: int
 
@@ -297,7 +297,7 @@ class Greet(Message, frozen=True, tag="greet"):
     broker: str
     run: Number
     heard: Number
-    role: Literal["peer", "master", "child"]
+    role: Literal["peer", "parent", "child"]
     ontology: str
     view: str = ""
     states: tuple[LinkState, ...] = ()
@@ -332,7 +332,7 @@ class Heard(Message, frozen=True, tag="heard"):
     fired: Number = 0
 
 
-class Fire(Message, frozen=True, tag="fire"):
+class BestEffort(Message, frozen=True, tag="best-effort"):
     """A notification that may be lost; `number` tells late copies."""
 
     sender_run: Number
@@ -385,29 +385,29 @@ class Echo(Message, frozen=True, tag="echo"):
     number: Number
 
 
-class Carry(Message, frozen=True, tag="carry"):
-    """A notification that I keep until you say `Took` with its row; rows increase."""
+class Forward(Message, frozen=True, tag="forward"):
+    """A notification that I keep until you say `Ack` with its row; rows increase."""
 
     row: Number
     envelope: Envelope
 
 
-class Took(Message, frozen=True, tag="took"):
+class Ack(Message, frozen=True, tag="ack"):
     """Everything up to this row is safe with me."""
 
     row: Number
 
 
-Body: TypeAlias = Announce | Complete | Wave | Echo | Carry | Took
+Body: TypeAlias = Announce | Complete | Wave | Echo | Forward | Ack
 
 FromClient: TypeAlias = (
-    Hello
+    Connect
     | Publish
     | Subscribe
     | Unsubscribe
     | Advertise
     | Unadvertise
-    | Settle
+    | Barrier
     | Leave
     | Acknowledge
     | Credit
@@ -416,10 +416,10 @@ FromClient: TypeAlias = (
     | Alive
 )
 ToClient: TypeAlias = (
-    Welcome
+    ConnAck
     | Taken
     | Done
-    | Settled
+    | BarrierReached
     | Left
     | Answer
     | Refused
@@ -430,7 +430,7 @@ ToClient: TypeAlias = (
     | Grant
     | Alive
 )
-BetweenBrokers: TypeAlias = Greet | Frame | Heard | Fire | Bye
+BetweenBrokers: TypeAlias = Greet | Frame | Heard | BestEffort | Bye
 AnyMessage: TypeAlias = FromClient | ToClient | BetweenBrokers | Who
 
 

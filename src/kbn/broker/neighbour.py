@@ -15,12 +15,12 @@ from typing import Literal
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.channel import Channel
-from kbn.broker.messages import Echo, Envelope, Fire, Peer, Wave
+from kbn.broker.messages import BestEffort, Echo, Envelope, Peer, Wave
 from kbn.broker.owed import OwedQueue
 from kbn.broker.table import Key
 from kbn.filters import Subscription
 
-Role = Literal["peer", "master", "child"]
+Role = Literal["peer", "parent", "child"]
 # Of each publisher's run, durable ones or others: the number of the newest.
 Newest = dict[tuple[str, int, bool], int]
 FIRED_AHEAD_MAX = 8_192
@@ -98,7 +98,7 @@ class Neighbour:
         yield from self.advertises.values()
         yield from self.stale_advertises
 
-    def fires(self) -> Iterator[Fire]:
+    def fires(self) -> Iterator[BestEffort]:
         """The queued notifications that can be sent now."""
         while (
             self.channel is not None
@@ -106,7 +106,7 @@ class Neighbour:
             and self.fired - self.fired_heard < FIRED_AHEAD_MAX
         ):
             self.fired += 1
-            yield Fire(
+            yield BestEffort(
                 self.channel.sender_run,
                 self.channel.receiver_run,
                 self.fired,

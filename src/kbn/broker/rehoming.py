@@ -38,7 +38,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kbn.broker.messages import Carry, Envelope, Fire, Wave
+from kbn.broker.messages import BestEffort, Envelope, Forward, Wave
 from kbn.broker.neighbour import Neighbour, Newest
 
 # Waves of a move are numbered apart from others.
@@ -56,7 +56,7 @@ class Rehoming:
     came_by_old: bool = False  # the wave of the first step
     came_by_new: bool = False  # the wave of the second
     newest: Newest = field(default_factory=dict)
-    held: deque[Carry | Fire] = field(default_factory=deque)
+    held: deque[Forward | BestEffort] = field(default_factory=deque)
     # Waves that wait, and who passed them to us: of movers behind us until we have moved, and from
     # the new neighbour until we know that it is not behind us.
     waves: list[tuple[Wave, Neighbour]] = field(default_factory=list)

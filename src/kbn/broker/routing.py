@@ -9,11 +9,11 @@ from msgspec import msgpack
 from msgspec.structs import replace
 
 from kbn.broker import content
-from kbn.broker.attached import ENVELOPES, Attached
+from kbn.broker.client_session import ENVELOPES, ClientSession
 from kbn.broker.core import Core
 from kbn.broker.messages import (
-    Carry,
     Envelope,
+    Forward,
 )  # fmt: skip
 from kbn.broker.neighbour import CARRIED_AHEAD_MAX, Neighbour
 from kbn.broker.store import Store
@@ -29,10 +29,10 @@ HOPS_MAX = 1_000
 class Router(Core):
     """Delivers notifications to clients, and passes them on to neighbours."""
 
-    def foresee(self, contents: Iterable[bytes]) -> None:
+    def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
 
-        It changes nothing else: what was not foreseen, or before a change of the table, is matched
+        It changes nothing else: what was not prematched, or before a change of the table, is matched
         when it comes.
         """
         read: dict[bytes, Notification] = {}
@@ -40,16 +40,16 @@ class Router(Core):
             with suppress(KbnError):  # who sent it is told when it comes
                 read[each] = content.decode(each)
         wanted = self.table.match_many(list(read.values()))
-        self._foreseen = dict(zip(read, zip(read.values(), wanted, strict=True), strict=True))
-        self._foreseen_in = self.table.version
+        self._prematched = dict(zip(read, zip(read.values(), wanted, strict=True), strict=True))
+        self._prematched_in = self.table.version
 
     def _read_content(self, encoded: bytes) -> Notification:
-        known = self._foreseen.get(encoded)
+        known = self._prematched.get(encoded)
         return content.decode(encoded) if known is None else known[0]
 
     def _match(self, encoded: bytes, notification: Notification) -> Wanted:
-        known = self._foreseen.get(encoded)
-        if known is None or self._foreseen_in != self.table.version:
+        known = self._prematched.get(encoded)
+        if known is None or self._prematched_in != self.table.version:
             return self.table.match(notification)
         return known[1]
 
@@ -58,7 +58,7 @@ class Router(Core):
         envelope: Envelope,
         notification: Notification,
         source: Neighbour | None,
-        publisher: Attached | None = None,
+        publisher: ClientSession | None = None,
     ) -> None:
         """Deliver here and pass on."""
         if envelope.hops >= HOPS_MAX:
@@ -105,14 +105,18 @@ class Router(Core):
 
     def _takes(self, neighbour: Neighbour, wanted: set[str], envelope: Envelope) -> bool:
         return (
-            neighbour.role == "master"
+            neighbour.role == "parent"
             or neighbour.name in wanted
             or envelope.everywhere
             or not self._is_trusted(neighbour)
         )
 
     def _deliver(
-        self, attached: Attached, ids: tuple[int, ...], kept: Kept, publisher: Attached | None
+        self,
+        attached: ClientSession,
+        ids: tuple[int, ...],
+        kept: Kept,
+        publisher: ClientSession | None,
     ) -> None:
         self.counts["matched"] += 1
         if attached.owed is not None:
@@ -141,7 +145,7 @@ class Router(Core):
             owed = neighbour.owed.next()
             if owed is None:
                 break
-            self._send_body(neighbour.name, Carry(owed.row, ENVELOPES.decode(owed.envelope)))
+            self._send_body(neighbour.name, Forward(owed.row, ENVELOPES.decode(owed.envelope)))
         self._follow(neighbour)
 
     def _is_put_aside(self, neighbour: Neighbour) -> bool:

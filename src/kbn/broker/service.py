@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from msgspec import msgpack
 
 from kbn.broker.access import NotGreetedError, Permission
-from kbn.broker.attached import Attached
+from kbn.broker.client_session import ClientSession
 from kbn.broker.links import Links
 from kbn.broker.messages import (
     Acknowledge,
@@ -18,12 +18,15 @@ from kbn.broker.messages import (
     Alive,
     Answer,
     Ask,
+    Barrier,
+    BarrierReached,
+    ConnAck,
+    Connect,
     Credit,
     Done,
     Envelope,
     FromClient,
     Grant,
-    Hello,
     Hops,
     Leave,
     Left,
@@ -32,13 +35,10 @@ from kbn.broker.messages import (
     Redirect,
     Refused,
     ReportHops,
-    Settle,
-    Settled,
     Subscribe,
     Taken,
     Unadvertise,
     Unsubscribe,
-    Welcome,
 )  # fmt: skip
 from kbn.broker.owed import OwedQueue
 from kbn.errors import InvalidInputError, KbnError, LimitError
@@ -64,7 +64,7 @@ class Service(Links):
     def _from_client(self, message: FromClient, sender: Peer) -> None:
         attached = self._clients.get(sender.name)
         try:
-            if isinstance(message, Hello):
+            if isinstance(message, Connect):
                 self._hello(message, sender, attached)
             elif attached is None or not attached.is_connected:
                 self._from_stranger(message, sender)
@@ -82,7 +82,7 @@ class Service(Links):
             return
         raise NotGreetedError("say hello first: this broker does not know you (any more)")
 
-    def _request(self, message: FromClient, attached: Attached) -> None:
+    def _request(self, message: FromClient, attached: ClientSession) -> None:
         match message:
             case Publish():
                 self._publish(message, attached)
@@ -105,9 +105,9 @@ class Service(Links):
             case Unadvertise(id):
                 self._unadvertise(attached, id)
                 self._send(attached.peer, Done("unadvertise", id))
-            case Settle(request):
+            case Barrier(request):
                 peer = attached.peer
-                self._wave(lambda: self._send(peer, Settled(request)))
+                self._wave(lambda: self._send(peer, BarrierReached(request)))
             case Leave(request):
                 self._leave(attached, request)
             case Ask(request, what, about):
@@ -116,39 +116,39 @@ class Service(Links):
                 self._told_hops(message, attached)
             case Alive():
                 self._send(attached.peer, Grant(attached.granted))
-            case Hello():
+            case Connect():
                 raise AssertionError("a greeting is handled before")
             case _:
                 assert_never(message)
 
-    def _hello(self, hello: Hello, sender: Peer, known: Attached | None) -> None:
-        permission = self._guard.admit(hello.client, hello.token)
+    def _hello(self, connect: Connect, sender: Peer, known: ClientSession | None) -> None:
+        permission = self._guard.admit(connect.client, connect.token)
         if permission is None:
-            raise InvalidInputError(f"client {hello.client!r} is not admitted: check its token")
-        if known is not None and hello.run < known.run:
-            raise InvalidInputError(f"a newer run of {hello.client!r} is attached")
-        if hello.durable and not self._keeps:
+            raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
+        if known is not None and connect.run < known.run:
+            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+        if connect.durable and not self._keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
-        attached = known or Attached(
+        attached = known or ClientSession(
             sender,
-            hello.run,
+            connect.run,
             permission,
-            hello.window,
-            hello.when_slow,
-            self._owed_to(sender, hello),
+            connect.window,
+            connect.when_slow,
+            self._owed_to(sender, connect),
         )
-        resumed = known is not None and known.run == hello.run
+        resumed = known is not None and known.run == connect.run
         self._clients[sender.name] = attached
         attached.permission = permission
-        attached.greet(hello, self.limits)
-        attached.taken = max(attached.taken, self._taken_of(hello))
+        attached.greet(connect, self.limits)
+        attached.taken = max(attached.taken, self._taken_of(connect))
         attached.heard_at = self._now
         if attached.owed is not None:
             self._store.keep_client(sender.name, attached.window, attached.when_slow)
         self._to_pump[sender.name] = attached
         self._send(
             sender,
-            Welcome(
+            ConnAck(
                 self.name, self.run, self._ontology_digest, attached.taken, attached.granted,
                 self._keeps, resumed, self.routing != "general",
             ),
@@ -156,18 +156,18 @@ class Service(Links):
         if attached.redirect is not None:
             self._send(sender, Redirect(*attached.redirect))
 
-    def _owed_to(self, peer: Peer, hello: Hello) -> OwedQueue | None:
-        return OwedQueue(self._store, peer, self._rows) if hello.durable else None
+    def _owed_to(self, peer: Peer, connect: Connect) -> OwedQueue | None:
+        return OwedQueue(self._store, peer, self._rows) if connect.durable else None
 
-    def _taken_of(self, hello: Hello) -> int:
+    def _taken_of(self, connect: Connect) -> int:
         """The last durable notification taken of this run of a publisher."""
-        known = self._store.marked(f"publisher/{hello.client}")
+        known = self._store.marked(f"publisher/{connect.client}")
         if known is None:
             return 0
         run, number = msgpack.decode(known)
-        return int(number) if run == hello.run else 0
+        return int(number) if run == connect.run else 0
 
-    def _publish(self, publish: Publish, attached: Attached) -> None:
+    def _publish(self, publish: Publish, attached: ClientSession) -> None:
         if publish.durable:
             if publish.number <= attached.taken:
                 self._send(attached.peer, Taken(attached.taken))
@@ -214,7 +214,7 @@ class Service(Links):
         )
         self._route(envelope, notification, None, attached)
 
-    def _count_publication(self, publish: Publish, attached: Attached) -> None:
+    def _count_publication(self, publish: Publish, attached: ClientSession) -> None:
         """The number is used up, whether the notification is good or refused."""
         if not publish.durable:
             attached.published += publish.number - attached.last_fired  # those lost count as well
@@ -225,7 +225,7 @@ class Service(Links):
         mark = msgpack.encode((attached.run, publish.number))
         self._store.mark(f"publisher/{attached.peer.name}", mark)
 
-    def _grant(self, attached: Attached) -> None:
+    def _grant(self, attached: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
         ahead = self.limits.publish_ahead
         if not attached.waits_for and attached.granted - attached.published <= ahead // 2:
@@ -233,7 +233,7 @@ class Service(Links):
             self._send(attached.peer, Grant(attached.granted))
 
     def _is_advertised(
-        self, notification: Notification, content_of: bytes, attached: Attached
+        self, notification: Notification, content_of: bytes, attached: ClientSession
     ) -> bool:
         if NOTHING in content_of:  # below every class, so no two advertisements are apart for it
             return False
@@ -242,7 +242,7 @@ class Service(Links):
             for id in attached.in_force
         )
 
-    def _subscribe(self, attached: Attached, id: int, subscription: Subscription) -> None:
+    def _subscribe(self, attached: ClientSession, id: int, subscription: Subscription) -> None:
         known = attached.subscriptions.get(id)
         if known == subscription:
             return
@@ -259,7 +259,7 @@ class Service(Links):
             text = json.dumps(subscription.to_json(), separators=(",", ":"))
             self._store.keep_subscription(attached.peer.name, id, text)
 
-    def _unsubscribe(self, attached: Attached, id: int) -> None:
+    def _unsubscribe(self, attached: ClientSession, id: int) -> None:
         if attached.subscriptions.pop(id, None) is None:
             return
         self._tell_interest(self.table.remove((attached.peer, id)))
@@ -267,7 +267,7 @@ class Service(Links):
         if attached.owed is not None:
             self._store.forget_subscription(attached.peer.name, id)
 
-    def _advertise(self, attached: Attached, id: int, advertisement: Subscription) -> None:
+    def _advertise(self, attached: ClientSession, id: int, advertisement: Subscription) -> None:
         attached.permission.check_publish(
             {c.attribute for filter in advertisement.filters for c in filter}
         )
@@ -284,25 +284,25 @@ class Service(Links):
 
         self._wave(in_force)
 
-    def _unadvertise(self, attached: Attached, id: int) -> None:
+    def _unadvertise(self, attached: ClientSession, id: int) -> None:
         attached.in_force.discard(id)
         if attached.advertisements.pop(id, None) is not None:
             self._tell_offer(self.offers.remove((attached.peer, id)))
 
-    def _leave(self, attached: Attached, request: int) -> None:
+    def _leave(self, attached: ClientSession, request: int) -> None:
         if attached.leaving == request:
             return
         attached.leaving = request
         self._wave(lambda: self._drained(attached))
 
-    def _drained(self, attached: Attached) -> None:
+    def _drained(self, attached: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
         for id in list(attached.subscriptions):
             self._unsubscribe(attached, id)
         attached.is_drained = True
         self._to_pump[attached.peer.name] = attached
 
-    def _detach(self, attached: Attached) -> None:
+    def _detach(self, attached: ClientSession) -> None:
         """A client is away: a durable one is kept, another forgotten."""
         attached.is_connected = False
         self._release_publishers(attached)
@@ -311,7 +311,7 @@ class Service(Links):
         if attached.owed is None:
             self._forget(attached)
 
-    def _forget(self, attached: Attached) -> None:
+    def _forget(self, attached: ClientSession) -> None:
         for id in list(attached.subscriptions):
             self._unsubscribe(attached, id)
         for id in list(attached.advertisements):
@@ -323,7 +323,9 @@ class Service(Links):
         self._to_pump.pop(attached.peer.name, None)
         self._release_publishers(attached)
 
-    def _answer(self, attached: Attached, request: int, what: str, about: dict[str, Any]) -> None:
+    def _answer(
+        self, attached: ClientSession, request: int, what: str, about: dict[str, Any]
+    ) -> None:
         answer = self.answers.get(what)
         if answer is None:
             known = ", ".join(sorted(self.answers))
@@ -352,7 +354,7 @@ class Service(Links):
             self._send(attached.peer, ReportHops(float(every_s)))
         return {"asked": len(asked)}
 
-    def _told_hops(self, hops: Hops, attached: Attached) -> None:
+    def _told_hops(self, hops: Hops, attached: ClientSession) -> None:
         if max(len(hops.counts), len(hops.publishers)) > HOPS_MAX:
             raise LimitError(
                 f"a report of hops has at most {HOPS_MAX} lines",
@@ -397,7 +399,7 @@ class Service(Links):
             reference = message.number * 2 + message.durable  # as in the notification's id
         self._send(sender, Refused(what, reference, type(error).__name__, str(error)))
 
-    def _pump(self, attached: Attached) -> None:
+    def _pump(self, attached: ClientSession) -> None:
         """Send a client what it is owed, as far as its credit goes."""
         for delivery in attached.deliveries():
             self.counts["delivered"] += 1
@@ -408,7 +410,7 @@ class Service(Links):
             self._send(attached.peer, Left(attached.leaving))
             self._forget(attached)
 
-    def _release_publishers(self, slow: Attached) -> None:
+    def _release_publishers(self, slow: ClientSession) -> None:
         """Those that a slow client had stopped need not wait for it any longer."""
         stopped, slow.stops = slow.stops, set()
         for name in sorted(stopped):
@@ -417,7 +419,7 @@ class Service(Links):
                 publisher.waits_for.discard(slow.peer.name)
                 self._grant(publisher)
 
-    def _deliver_again(self, attached: Attached, after_s: float) -> None:
+    def _deliver_again(self, attached: ClientSession, after_s: float) -> None:
         unheard = attached.owed is not None and attached.owed.in_flight
         is_stuck = unheard or attached.sent >= attached.credit
         if attached.is_connected and is_stuck and self._now - attached.progress_at >= after_s:
@@ -429,7 +431,7 @@ class Service(Links):
         for kept in self._store.clients():
             peer = Peer("client", kept.name)
             permission = self._guard.admit(kept.name, "") or _UNTIL_IT_COMES
-            attached = Attached(
+            attached = ClientSession(
                 peer, 0, permission, kept.window, kept.when_slow,  # type: ignore[arg-type]
                 OwedQueue(self._store, peer, self._rows), is_connected=False,
             )  # fmt: skip
@@ -441,12 +443,12 @@ class Service(Links):
             for id, text in kept.subscriptions.items():
                 self._restore_subscription(attached, id, text)
 
-    def _restore_subscription(self, attached: Attached, id: int, text: str) -> None:
+    def _restore_subscription(self, attached: ClientSession, id: int, text: str) -> None:
         subscription = self._parsed(text, is_text=False)
         attached.subscriptions[id] = subscription
         self.table.add((attached.peer, id), subscription)
 
-    def _client_status(self, attached: Attached) -> dict[str, Any]:
+    def _client_status(self, attached: ClientSession) -> dict[str, Any]:
         owed = attached.owed
         return {
             "client": attached.peer.name,

@@ -308,7 +308,7 @@ class SqliteStore:
             del self._new[peer]
 
     def _apply(self, peer: Peer) -> None:
-        """Carry out the settling of a peer's stored rows, which was put off to do it once."""
+        """Forward out the settling of a peer's stored rows, which was put off to do it once."""
         row = self._settled.pop(peer, None)
         if row is not None:
             self._remove_stored(peer, -INTEGER_MAX - 1, row)
@@ -444,7 +444,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """See whose file it is before anything is changed; make the tables in an empty one."""
     ((owner,),) = connection.execute("PRAGMA application_id")
     ((version,),) = connection.execute("PRAGMA user_version")
-    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_parent")
     is_empty = not (owner or version or tables)
     if not is_empty and owner != _OURS:
         raise StoreError("a database, but not the store of a broker; name another file", path=path)

@@ -11,7 +11,7 @@ from kbn.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """An overlay's shape. In a hierarchy each link is (broker, its master).
+    """An overlay's shape. In a hierarchy each link is (broker, its parent).
 
     >>> Topology.hierarchy({"root": None, "east": "root", "west": "root"}).links
     (('east', 'root'), ('west', 'root'))
@@ -22,10 +22,10 @@ class Topology:
     links: tuple[tuple[str, str], ...]
 
     @classmethod
-    def hierarchy(cls, masters: Mapping[str, str | None]) -> Topology:
-        """A tree: each broker's master, None for the root."""
-        links = tuple((name, master) for name, master in masters.items() if master is not None)
-        topology = cls("hierarchical", tuple(masters), links)
+    def hierarchy(cls, parents: Mapping[str, str | None]) -> Topology:
+        """A tree: each broker's parent, None for the root."""
+        links = tuple((name, parent) for name, parent in parents.items() if parent is not None)
+        topology = cls("hierarchical", tuple(parents), links)
         topology._check(is_acyclic=True)
         return topology
 

@@ -21,9 +21,9 @@ from msgspec.msgpack import Decoder, Encoder
 from kbn.broker.messages import (
     AnyMessage,
     BetweenBrokers,
+    Connect,
     FromClient,
     Greet,
-    Hello,
     Refused,
     ToClient,
     Who,
@@ -47,7 +47,7 @@ __all__ = [
 HEADER_BYTES = 4
 FRAME_BYTES_MAX = 2**32 - 1
 
-FirstMessage: TypeAlias = Hello | Greet
+FirstMessage: TypeAlias = Connect | Greet
 
 
 class FrameError(RemotePeerError):

@@ -70,11 +70,11 @@ def broker(
         RoutingMode | None,
         typer.Option(
             "--routing",
-            help="The overlay's shape, alike at all brokers; acyclic unless --master is given.",
+            help="The overlay's shape, alike at all brokers; acyclic unless --parent is given.",
         ),
     ] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="The broker above this one.")
+    parent: Annotated[
+        str | None, typer.Option("--parent", metavar="URL", help="The broker above this one.")
     ] = None,
     peer: Annotated[
         list[str] | None,
@@ -121,7 +121,7 @@ def broker(
             "--token",
             envvar="KBN_TOKEN",
             metavar="TEXT",
-            help="Shown to the master and peers.",
+            help="Shown to the parent and peers.",
             show_default=False,
         ),
     ] = "",
@@ -155,15 +155,15 @@ def broker(
 ) -> None:
     """Run a broker until it is told to end (Ctrl-C, SIGTERM); SIGHUP reloads ontology and guard.
 
-    It prints one line when it listens; events go to stderr. A broker with a --master is part of a
+    It prints one line when it listens; events go to stderr. A broker with a --parent is part of a
     hierarchy, one with --peer of a network of equals.
 
     \b
     Examples:
       kbn broker --name dublin --ontology podcast --store dublin.db --metrics-port 9420
-      kbn broker --name cork --port 7421 --master kbn://127.0.0.1:7420 --ontology podcast
+      kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 --ontology podcast
     """
-    _check_together(routing, master, peer or [], tls_cert, tls_key, tls_client_ca)
+    _check_together(routing, parent, peer or [], tls_cert, tls_key, tls_client_ca)
     known_as = _name(name, port, store)
     from kbn.transport import client_tls, server_tls
     from kbn.transport.logs import set_up
@@ -171,7 +171,7 @@ def broker(
     limits, server_limits = _limits(limit or [])
     # Everything the user may have got wrong is looked at before the store is opened.
     settings: dict[str, Any] = {
-        "links": _links(master, peer or [], token),
+        "links": _links(parent, peer or [], token),
         "tls": None
         if tls_cert is None
         else server_tls(tls_cert, tls_key or tls_cert, tls_client_ca),
@@ -187,7 +187,7 @@ def broker(
         known_as,
         settings,
         broker_settings={
-            "routing": (routing or _routing_of(master)).value,
+            "routing": (routing or _routing_of(parent)).value,
             "advertisements": advertisements,
             "limits": limits,
             "keeps_roots": keep_roots,
@@ -217,24 +217,24 @@ async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
 
 def _check_together(
     routing: RoutingMode | None,
-    master: str | None,
+    parent: str | None,
     peers: list[str],
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_client_ca: Path | None,
 ) -> None:
-    if master is not None and peers:
-        raise typer.BadParameter("a broker has a --master or has a --peer, not both")
-    if master is not None and routing not in (None, RoutingMode.HIERARCHICAL):
-        raise typer.BadParameter("a --master goes with --routing hierarchical")
+    if parent is not None and peers:
+        raise typer.BadParameter("a broker has a --parent or has a --peer, not both")
+    if parent is not None and routing not in (None, RoutingMode.HIERARCHICAL):
+        raise typer.BadParameter("a --parent goes with --routing hierarchical")
     if peers and routing is RoutingMode.HIERARCHICAL:
-        raise typer.BadParameter("in a hierarchy a broker has a --master, and no --peer")
+        raise typer.BadParameter("in a hierarchy a broker has a --parent, and no --peer")
     if tls_cert is None and (tls_key is not None or tls_client_ca is not None):
         raise typer.BadParameter("--tls-key and --tls-client-ca go with --tls-cert")
 
 
-def _routing_of(master: str | None) -> RoutingMode:
-    return RoutingMode.ACYCLIC if master is None else RoutingMode.HIERARCHICAL
+def _routing_of(parent: str | None) -> RoutingMode:
+    return RoutingMode.ACYCLIC if parent is None else RoutingMode.HIERARCHICAL
 
 
 def _name(name: str, port: int, store: Path | None) -> str:
@@ -245,11 +245,11 @@ def _name(name: str, port: int, store: Path | None) -> str:
     return f"{socket.gethostname()}-{port or os.getpid()}"
 
 
-def _links(master: str | None, peers: list[str], token: str) -> list[LinkTo]:
+def _links(parent: str | None, peers: list[str], token: str) -> list[LinkTo]:
     from kbn.transport import LinkTo
 
-    if master is not None:
-        return [LinkTo(master, "master", token)]
+    if parent is not None:
+        return [LinkTo(parent, "parent", token)]
     return [LinkTo(url, "peer", token) for url in peers]
 
 
@@ -305,13 +305,13 @@ def _server(
     from kbn.broker.sqlite_store import SqliteStore
     from kbn.broker.store import MemoryStore
     from kbn.ontology import Ontology
-    from kbn.transport import FileGuard
+    from kbn.transport import AccessFile
     from kbn.transport.clock import now
     from kbn.transport.watched import Watch, WatchedServer
 
     _warm_up()
     files, level = ontology
-    door = None if guard is None else FileGuard(guard)
+    door = None if guard is None else AccessFile(guard)
     loaded = Ontology.load(files, reasoning=level.value) if files else None
     path, sync = store
     opened = MemoryStore(name) if path is None else SqliteStore(path, sync.value)

@@ -13,11 +13,11 @@ from kbn.cli.output import (
     print_facts,
     print_json,
     print_table,
-    remark_on_compiling_clustering,
+    remark_on_compiling_grouping,
 )
 
 if TYPE_CHECKING:
-    from kbn.clustering import Groups
+    from kbn.grouping import Groups
 
 SHOWN_MAX = 40
 
@@ -67,15 +67,15 @@ def groups(
       kbn groups publishers.jsonl --connections 12
       kbn groups publishers.jsonl --strategy 3.1 --order random --json
     """
-    from kbn.clustering import publisher_groups
-    from kbn.clustering.advertisement_file import read_advertisements
-    from kbn.clustering.strategies import WITHOUT_LIMITS
+    from kbn.grouping import publisher_groups
+    from kbn.grouping.advertisement_file import read_advertisements
+    from kbn.grouping.strategies import WITHOUT_LIMITS
 
     read = read_advertisements(advertisements)
     limits = {each.publisher: each.connections or connections for each in read}
     if strategy.value in WITHOUT_LIMITS:
         limits = dict.fromkeys(limits)
-    remark_on_compiling_clustering("arrive_*")
+    remark_on_compiling_grouping()
     made = publisher_groups(
         {each.publisher: each.attributes for each in read},
         strategy.value,

@@ -39,8 +39,8 @@ def match(
     spark: Annotated[
         bool, typer.Option("--spark", help="Match on Spark, into tables below --out.")
     ] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="With --spark: which one.")
+    parent: Annotated[
+        str | None, typer.Option("--parent", metavar="URL", help="With --spark: which one.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", file_okay=False, help="With --spark: where to.")
@@ -77,9 +77,9 @@ def match(
             "notifications": _source(notifications, format, mapping),
             "subscriptions": str(subscriptions),
         }
-        match_on_spark(wanted, out, master, lines=lines, as_json=as_json)
+        match_on_spark(wanted, out, parent, lines=lines, as_json=as_json)
         return
-    _check_here(subscriptions, notifications, out, master, mapping)
+    _check_here(subscriptions, notifications, out, parent, mapping)
     matcher = _matcher(subscriptions, _load(ontology or [], reasoning))
     answers = _answers(matcher, notifications)
     if as_json:
@@ -100,7 +100,7 @@ def _source(notifications: Path, format: str, mapping: Path | None) -> dict[str,
 def _check_here(subscriptions: Path, notifications: Path, *for_spark: object) -> None:
     """Refuse what only Spark can do."""
     if any(given is not None for given in for_spark):
-        raise typer.BadParameter("--out, --master and --mapping go with --spark")
+        raise typer.BadParameter("--out, --parent and --mapping go with --spark")
     if subscriptions.is_dir():
         raise typer.BadParameter(f"{subscriptions}: is a folder", param_hint="--subscriptions")
     if not notifications.is_file():

@@ -13,7 +13,7 @@ LINES = "matches.jsonl"
 
 
 def match_on_spark(
-    wanted: dict[str, Any], out: Path | None, master: str | None, *, lines: bool, as_json: bool
+    wanted: dict[str, Any], out: Path | None, parent: str | None, *, lines: bool, as_json: bool
 ) -> None:
     """Match files into tables below `out`, and say how many there are."""
     from kbn.cli.pipeline import session_starter
@@ -24,7 +24,7 @@ def match_on_spark(
     declared = {**wanted, "name": "match", "output": str(out), "options": {"expand": True}}
     config = pipeline.checked_config(declared, "kbn match", Path.cwd())
     remark_on_compiling()
-    start = session_starter(master)
+    start = session_starter(parent)
     with progress() as show:
         outcomes = pipeline.run(config, start, until="match", progress=show)
     if lines:

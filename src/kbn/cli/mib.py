@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CLIENT = ["name", "broker", "medoid", "spread"]
 SHOWN = {
-    "broker": ["name", "address", "master", "subscribers", "load", "medoid", "spread", "marks"],
+    "broker": ["name", "address", "parent", "subscribers", "load", "medoid", "spread", "marks"],
     "subscriber": [*_CLIENT, "subscriptions", "mean_hops", "notifications", "placed_on", "marks"],
     "publisher": [*_CLIENT, "placed_on", "moves", "marks"],
 }

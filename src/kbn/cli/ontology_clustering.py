@@ -24,13 +24,13 @@ from kbn.cli.output import (
     print_facts,
     print_json,
     print_table,
-    remark_on_compiling_clustering,
+    remark_on_compiling_placement,
 )
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.clustering import Medoid
     from kbn.ontology import Ontology
+    from kbn.placement import Medoid
 
 # How many members of a cluster a table names before it says how many more there are.
 MEMBERS_SHOWN = 8
@@ -105,10 +105,10 @@ def _named(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str
 
 
 def _medoid_told(ontology: Ontology, named: Counter[str]) -> dict[str, Any]:
-    from kbn.clustering import SemanticMap
-    from kbn.clustering import clusters as clusters_of
+    from kbn.placement import SemanticMap
+    from kbn.placement import clusters as clusters_of
 
-    remark_on_compiling_clustering("choose")
+    remark_on_compiling_placement()
     found: Medoid = SemanticMap(ontology).medoid(named)
     return {
         "medoid": found.term,
@@ -157,7 +157,7 @@ def clusters(
       kbn ontology clusters animals
       kbn ontology clusters conference --order listed.txt --json
     """
-    from kbn.clustering import clusters as clusters_of
+    from kbn.placement import clusters as clusters_of
 
     ontology = load(files, reasoning, skos, catalogue, network)
     found = clusters_of(ontology, None if order is None else read_order(order, ontology))

@@ -74,12 +74,20 @@ def remark_on_compiling() -> None:
         remark("compiling the matching kernels, once per machine (about 20 s)…")
 
 
-def remark_on_compiling_clustering(kernel: str) -> None:
-    """Say so when what follows has to compile that kernel (a name, or a pattern) first."""
-    from kbn.clustering import kernels
+def remark_on_compiling_placement() -> None:
+    """Say so when the medoids that follow have to compile their kernels first."""
+    from kbn.placement import kernels
 
-    if not kernels.are_compiled(kernel):
-        remark("compiling the clustering kernels, once per machine (about 10 s)…")
+    if not kernels.are_compiled():
+        remark("compiling the placement kernels, once per machine (about 10 s)…")
+
+
+def remark_on_compiling_grouping() -> None:
+    """Say so when the publisher groups that follow have to compile their kernels first."""
+    from kbn.grouping import kernels
+
+    if not kernels.are_compiled():
+        remark("compiling the grouping kernels, once per machine (about 10 s)…")
 
 
 def print_table(

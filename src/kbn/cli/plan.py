@@ -15,8 +15,8 @@ from kbn.cli.output import AsJson, print_facts, print_json, require_folder, writ
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.clustering import Plan
     from kbn.ontology import Ontology
+    from kbn.placement import Plan
 
 TRAFFIC = "traffic"
 LOAD_MAX = 2.0
@@ -76,7 +76,7 @@ def plan(
       kbn plan animals --brokers top,left,right --planner traffic --links top-left,top-right
         --deliveries deliveries.csv
     """
-    from kbn.clustering import plan as planned
+    from kbn.placement import plan as planned
 
     if output is not None:
         require_folder(output.absolute().parent)
@@ -138,7 +138,7 @@ def _options(
     load_max: float | None,
     seed: int | None,
 ) -> dict[str, Any]:
-    from kbn.clustering.delivery_file import read_deliveries
+    from kbn.placement.delivery_file import read_deliveries
 
     assert deliveries is not None, "checked before"
     return {
@@ -153,8 +153,8 @@ def _gained(
     ontology: Ontology, made: Plan, options: dict[str, Any], order: list[str] | None
 ) -> dict[str, str]:
     """For the traffic planner, hops per delivery and load over the limit, beside taxonomic's."""
-    from kbn.clustering import distances, rated
-    from kbn.clustering import plan as planned
+    from kbn.placement import distances, rated
+    from kbn.placement import plan as planned
 
     if not options:
         return {}
@@ -170,7 +170,9 @@ def _gained(
 
 
 def _print_for_people(ontology: Ontology, made: Plan, gained: dict[str, str]) -> None:
-    empty = [name for name in made.brokers if not any(name in one.seats for one in made.clusters)]
+    empty = [
+        name for name in made.brokers if not any(name in one.assignments for one in made.clusters)
+    ]
     print_facts(
         {
             "planner": made.planner,
@@ -185,7 +187,7 @@ def _print_for_people(ontology: Ontology, made: Plan, gained: dict[str, str]) ->
             (
                 str(cluster.rank),
                 ontology.shorten(cluster.key),
-                ", ".join(cluster.seats),
+                ", ".join(cluster.assignments),
                 str(len(cluster.members)),
                 members_shown(ontology, cluster.members),
             )

@@ -134,14 +134,14 @@ def _server(
     load_max: float,
     spare: list[str],
 ) -> PolicyServer:
-    from kbn.clustering import Plan
     from kbn.errors import InvalidInputError
+    from kbn.management.assignments import Assignments
     from kbn.management.engine import PolicyEngine
     from kbn.management.mib import Mib
-    from kbn.management.places import Places
     from kbn.management.policies import PolicySet
     from kbn.management.policy_server import PolicyServer
     from kbn.ontology import Ontology
+    from kbn.placement import Plan
 
     loaded = PolicySet.load(policies)
     known = Ontology.load(ontology, reasoning=reasoning.value)
@@ -153,7 +153,7 @@ def _server(
             raise InvalidInputError(f"{plan}: cannot be read: {error.strerror}") from None
         if fixed.ontology != known.digest:
             raise InvalidInputError(f"{plan}: this plan is for another ontology; make it anew")
-    places = Places(known, fixed)
+    places = Assignments(known, fixed)
     places.spare.update(spare)
     return PolicyServer(name, PolicyEngine(Mib(mib), loaded), places, load_max)
 

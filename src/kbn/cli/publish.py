@@ -273,7 +273,7 @@ class _Quick:
         """Wait until the broker has handled all of them, for as long as is reasonable."""
         try:
             async with asyncio.timeout(SETTLE_S):
-                await self._client.settle()
+                await self._client.barrier()
         except TimeoutError:
             remark("all were sent; part of the network has not answered yet")
         for error in self._client.take_refusals():

@@ -140,7 +140,7 @@ async def _tell(client: Client, count: int) -> None:
     what = f"subscribed to {count} filter{'s' if count > 1 else ''} at {client.broker}"
     try:
         async with asyncio.timeout(SETTLE_S):
-            await client.settle()
+            await client.barrier()
         remark(what)
     except TimeoutError:
         remark(f"{what}; part of the network has not answered yet")

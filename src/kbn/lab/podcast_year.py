@@ -7,7 +7,7 @@ goes to a random broker of the cluster that has most of its categories, to any b
 
 What the sources leave open, and what is chosen here:
 
-- *Who is whose master* is only in a picture. Here the clusters are whole subtrees of the root, of
+- *Who is whose parent* is only in a picture. Here the clusters are whole subtrees of the root, of
   about equal size: below the four brokers of level 2 are 11, 11, 6 and 4 others, so that three
   clusters have 12, 12 and 12 brokers and two have 19 and 17.
 - *The moments.* Arrivals are a Poisson process; a subscriber has 6 subscriptions (two in five) or
@@ -17,7 +17,7 @@ What the sources leave open, and what is chosen here:
 - *The 15 and 25 machines* on which clients ran do not show in any table, and are left out.
 
 A broker is represented by what decides its tables: the covering order of all it knows, whose roots
-are what its master is told, and the matchers of its clients' filters and of its children's roots.
+are what its parent is told, and the matchers of its clients' filters and of its children's roots.
 These are the structures of `kbn.broker.table`; only the conversation between brokers is left out,
 and clients' filters enter the matcher in bulk, when somebody asks. A test compares with brokers.
 """
@@ -47,7 +47,7 @@ KEYWORDS, KEYWORDS_WANTED_MAX, KEYWORDS_PUBLISHED = 80, 3, 4
 CATEGORIES_PUBLISHED = (2, 3, 4)
 ROOT = "1-1"
 
-# Level by level: the place of each broker's master in the level above. Subtrees stay together.
+# Level by level: the place of each broker's parent in the level above. Subtrees stay together.
 _MASTERS = (
     (0, 0, 0, 0),
     (0, 0, 1, 1, 2, 2, 3),
@@ -67,16 +67,16 @@ _COLUMNS = (
 )
 
 
-def masters() -> dict[str, str | None]:
-    """Each of the 37 brokers, named level-place, and its master.
+def parents() -> dict[str, str | None]:
+    """Each of the 37 brokers, named level-place, and its parent.
 
-    >>> [name for name, master in masters().items() if master == ROOT]
+    >>> [name for name, parent in parents().items() if parent == ROOT]
     ['2-1', '2-2', '2-3', '2-4']
     """
     found: dict[str, str | None] = {ROOT: None}
     for level, above in enumerate(_MASTERS, 2):
-        for place, master in enumerate(above, 1):
-            found[f"{level}-{place}"] = f"{level - 1}-{master + 1}"
+        for place, parent in enumerate(above, 1):
+            found[f"{level}-{place}"] = f"{level - 1}-{parent + 1}"
     return found
 
 
@@ -86,12 +86,12 @@ def level_of(broker: str) -> int:
 
 def clusters_of_brokers(count: int) -> list[list[str]]:
     """The brokers of each cluster, the root in none; for 1, 2 or 3 clusters."""
-    above = masters()
+    above = parents()
 
     def subtree(name: str) -> int:
-        while (master := above[name]) != ROOT:
-            assert master is not None
-            name = master
+        while (parent := above[name]) != ROOT:
+            assert parent is not None
+            name = parent
         return int(name.partition("-")[2]) - 1
 
     others = [name for name in above if name != ROOT]
@@ -193,7 +193,7 @@ class Node:
 
     name: str
     ontology: Ontology
-    master: Node | None = None
+    parent: Node | None = None
     received: int = 0
     told: int = 0
     order: Poset = field(init=False)
@@ -212,22 +212,22 @@ class Node:
         return self.order.entry_count
 
     def subscribe(self, filter: Filter, number: int) -> None:
-        """A client's subscription; the master learns of new roots."""
+        """A client's subscription; the parent learns of new roots."""
         self.received += 1
         self._waiting.append((filter, number))
         change = self.order.add(filter, number)
         if change:
-            self._tell_master(change)
+            self._tell_parent(change)
 
     def announced(self, child: str, change: Change) -> None:
         """A child's roots have changed: its new ones first, so that nothing is missed."""
         for filter in change.send:
             self.received += 1
             self._children.add(filter, (child, filter))
-            self._tell_master(self.order.add(filter, (child, filter)))
+            self._tell_parent(self.order.add(filter, (child, filter)))
         for filter in change.withdraw:
             self._children.remove((child, filter))
-            self._tell_master(self.order.remove((child, filter)))
+            self._tell_parent(self.order.remove((child, filter)))
 
     def wanted(self, notification: Notification) -> tuple[int, set[str]]:
         """How many subscriptions of clients match, and which children want it."""
@@ -237,10 +237,10 @@ class Node:
         keys: Iterable[Any] = self._children.match(notification)
         return len(self._clients.match(notification)), {child for child, _ in keys}
 
-    def _tell_master(self, change: Change) -> None:
-        if self.master is not None and change:
+    def _tell_parent(self, change: Change) -> None:
+        if self.parent is not None and change:
             self.told += len(change.send) + len(change.withdraw)
-            self.master.announced(self.name, change)
+            self.parent.announced(self.name, change)
 
 
 class Passage(NamedTuple):
@@ -257,8 +257,8 @@ class Overlay:
     def __init__(self, ontology: Ontology, clusters: int) -> None:
         self.ontology = ontology
         self.nodes: dict[str, Node] = {}
-        for name, master in masters().items():
-            above = None if master is None else self.nodes[master]
+        for name, parent in parents().items():
+            above = None if parent is None else self.nodes[parent]
             self.nodes[name] = Node(name, ontology, above)
         self._members = clusters_of_brokers(clusters)
         self._everyone = [name for members in self._members for name in members]
@@ -274,15 +274,15 @@ class Overlay:
         return last
 
     def publish(self, notification: Notification, broker: str) -> Passage:
-        """Let a notification pass: to the master always, down to the children that want it."""
+        """Let a notification pass: to the parent always, down to the children that want it."""
         brokers = deliveries = hops = 0
         to_visit: list[tuple[str, str | None, int]] = [(broker, None, 1)]
         while to_visit:
             name, source, hop = to_visit.pop()
             node = self.nodes[name]
             here, onwards = node.wanted(notification)
-            if node.master is not None:
-                onwards.add(node.master.name)
+            if node.parent is not None:
+                onwards.add(node.parent.name)
             to_visit += [(other, name, hop + 1) for other in sorted(onwards) if other != source]
             brokers, deliveries, hops = brokers + 1, deliveries + here, hops + here * hop
         return Passage(brokers, deliveries, hops)
@@ -361,7 +361,7 @@ def run_year(
         ),
         "notifications sampled": publications * len(sample_hours),
         "announcements": sum(node.told for node in overlay.nodes.values()),
-        "master's roots": len(overlay.nodes[ROOT].order.roots),
+        "parent's roots": len(overlay.nodes[ROOT].order.roots),
         "seconds": perf_counter() - started,
         "µs per subscription": (process_time() - worked) / max(1, row) * 1e6,
         "peak MB": (peak_bytes() or 0) / 1e6,

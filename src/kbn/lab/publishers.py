@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kbn.clustering import Groups
+    from kbn.grouping import Groups
 
 NAMES = tuple("ABCDEFGHIJKLMNOP")
 POINTS = 25
@@ -48,20 +48,20 @@ class Setting:
 
     def drawn(self, seed: int) -> list[tuple[list[str], int | None]]:
         """The publishers: attributes and limit of each. All strategies get the same."""
-        # Limits have dice of their own, so that the attributes are the same with any or none.
-        dice, limits = Random(f"{seed} {self.omega} {self.attributes}"), Random(f"{seed} limits")
+        # Limits have rng of their own, so that the attributes are the same with any or none.
+        rng, limits = Random(f"{seed} {self.omega} {self.attributes}"), Random(f"{seed} limits")
         least, most = self.connections or (0, 0)
         is_limited = self.connections is not None and self.strategy not in ("1", "2")
         made: list[tuple[list[str], int | None]] = []
         for _ in range(self.publishers):
-            chosen = dice.sample(NAMES[: self.omega], dice.randint(*self.attributes))
+            chosen = rng.sample(NAMES[: self.omega], rng.randint(*self.attributes))
             made.append((chosen, limits.randint(least, most) if is_limited else None))
         return made
 
 
 def grow(setting: Setting, seed: int) -> Iterator[tuple[int, Groups]]:
     """The groups as publishers arrive, after each of POINTS equal parts of them."""
-    from kbn.clustering import Groups
+    from kbn.grouping import Groups
 
     groups = Groups(
         NAMES[: setting.omega], strategy=setting.strategy, order=setting.order, seed=seed
@@ -87,16 +87,16 @@ def served(
 
     After each part: the subscribers there are, what they received so far, and how much in vain.
     """
-    dice = Random(f"{seed} subscribers")
+    rng = Random(f"{seed} subscribers")
     offered = sorted((c for each in groups.clusters for c in each.combinations), key=sorted)
     publishers = list(groups.connections)
     received = in_vain = there = 0
     for part in range(1, PARTS + 1):
         while there < subscribers * part // PARTS:
-            groups.subscribe(there, dice.choice(offered))
+            groups.subscribe(there, rng.choice(offered))
             there += 1
         while received < deliveries * part / PARTS:
-            told = groups.deliver(dice.choice(publishers))
+            told = groups.deliver(rng.choice(publishers))
             received += told.received
             in_vain += told.false_positives
         yield there, received, in_vain

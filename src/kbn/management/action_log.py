@@ -46,7 +46,7 @@ class ActionLog:
     """The last entries, and how many there ever were.
 
     >>> log = ActionLog()
-    >>> log.add(LogEntry(0.0, "p", "log", None, None, "hello"))
+    >>> log.add(LogEntry(0.0, "p", "log", None, None, "connect"))
     >>> seen = log.written
     >>> log.add(LogEntry(1.0, "p", "log", None, None, "again"))
     >>> [entry.outcome for entry in log.since(seen)]

@@ -1,6 +1,6 @@
 """Actions: what policies decide, turned into instructions for brokers and publishers.
 
-Placing a client asks `Places` where its medoid is at home. Those whom a policy finds misplaced are
+Placing a client asks `Assignments` where its medoid is at home. Those whom a policy finds misplaced are
 gathered for a moment and looked at together (`flush`), because two can exchange places where each
 alone would find no room.
 """
@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from kbn.clustering import Distances, balanced
-from kbn.clustering.reclustering import MEAN_HOPS_MAX, Move, Seat, mean_hops, moves
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.management import instructions
+from kbn.management.assignments import Assignments
 from kbn.management.engine import Decision
 from kbn.management.instructions import (
     PlacementNote,
@@ -24,8 +23,9 @@ from kbn.management.instructions import (
     RequestPublisherMedoids,
 )
 from kbn.management.mib import Hearer, ManagedObject, Mib
-from kbn.management.places import Places
 from kbn.management.reports import Kind
+from kbn.placement import Distances, balanced
+from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, moves
 
 CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 LOAD_MAX = 2.0
@@ -79,9 +79,9 @@ class Outcome(NamedTuple):
 class Actions:
     """Carries decisions out, as far as that can be done without talking to anybody."""
 
-    def __init__(self, mib: Mib, places: Places, load_max: float = LOAD_MAX) -> None:
+    def __init__(self, mib: Mib, assignments: Assignments, load_max: float = LOAD_MAX) -> None:
         self._mib = mib
-        self._places = places
+        self._assignments = assignments
         self._load_max = load_max
         self._load: Counter[str] = Counter()
         self._counted_at: float | None = None
@@ -98,7 +98,7 @@ class Actions:
             "balance-load": self._balance_load,
             "replan": self._replan,
             "add-broker": self._add_broker,
-            "take-broker": self._take_broker,
+            "retire-broker": self._retire_broker,
         }
 
     def carry_out(self, decision: Decision, now: float) -> Outcome:
@@ -132,35 +132,35 @@ class Actions:
 
     def _place_subscriber(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
-        seat = self._seat(found, now)
-        if seat is None or not found.broker:
+        assignment = self._seat(found, now)
+        if assignment is None or not found.broker:
             return Outcome(decision, "stays: no cluster has its medoid")
-        old, stays = found.broker, seat == found.broker
-        send = () if stays else (self._send(found, seat),)
-        self._mib.placed("subscriber", found.name, seat, now)
+        old, stays = found.broker, assignment == found.broker
+        send = () if stays else (self._send(found, assignment),)
+        self._mib.placed("subscriber", found.name, assignment, now)
         self._mib.unmark("subscriber", found.name, RESEATED)
-        text = f"stays at {seat}" if stays else f"from {old} to {seat}"
-        return Outcome(decision, text, send, PlacementNote("subscriber", found.name, seat))
+        text = f"stays at {assignment}" if stays else f"from {old} to {assignment}"
+        return Outcome(decision, text, send, PlacementNote("subscriber", found.name, assignment))
 
     def _place_publisher(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
-        seat = self._seat(found, now)
-        if seat is None:
+        assignment = self._seat(found, now)
+        if assignment is None:
             return Outcome(decision, "goes where it likes: no cluster has its medoid")
-        send = self._send(found, seat)
-        self._mib.placed("publisher", found.name, seat, now)
+        send = self._send(found, assignment)
+        self._mib.placed("publisher", found.name, assignment, now)
         self._mib.unmark("publisher", found.name, RESEATED)
-        note = PlacementNote("publisher", found.name, seat)
-        return Outcome(decision, f"to {seat}", (send,), note)
+        note = PlacementNote("publisher", found.name, assignment)
+        return Outcome(decision, f"to {assignment}", (send,), note)
 
     def _seat(self, found: ManagedObject, now: float) -> str | None:
         """Where a client belongs; it is counted there at once."""
         load = self._load_now(now)
-        seat = self._places.seat(found.medoid or None, found.broker, load)
-        if seat is not None and seat != found.broker:
-            load[seat] += 1
+        assignment = self._assignments.assignment(found.medoid or None, found.broker, load)
+        if assignment is not None and assignment != found.broker:
+            load[assignment] += 1
             load[found.broker] -= 1
-        return seat
+        return assignment
 
     def _send(self, found: ManagedObject, to: str) -> Effect:
         url = self._url(to)
@@ -199,20 +199,20 @@ class Actions:
         # With all of them, as long as they are few: one who sits well may make room for another.
         few = self._mib.count(kind) <= SEATS_MAX
         names = [each.name for each in self._mib.objects(kind)] if few else list(named)
-        seats = list(self._seats(kind, names, now))
+        assignments = list(self._client_assignments(kind, names, now))
         load = Counter(self._load_now(now))
-        load.subtract(seat.broker for seat in seats)
+        load.subtract(assignment.broker for assignment in assignments)
         others = {name: float(n) for name, n in load.items() if n > 0 and self._is_there(name)}
-        found = moves(seats, self._places.distances, self._load_max, others=others)
+        found = moves(assignments, self._assignments.distances, self._load_max, others=others)
         going = {move.client for move in found}
-        for seat in seats:
+        for assignment in assignments:
             if (
-                seat.client in named
-                and seat.client not in going
-                and _is_misplaced(seat, self._places.distances)
+                assignment.client in named
+                and assignment.client not in going
+                and _is_misplaced(assignment, self._assignments.distances)
             ):
                 text = "stays: no broker with room is nearer to its partners"
-                yield Outcome(named[seat.client], text)
+                yield Outcome(named[assignment.client], text)
         first = next(iter(named.values()))
         for move in found:
             decision = named.get(move.client) or replace(first, name=move.client)
@@ -222,7 +222,7 @@ class Actions:
         found = self._mib.get(kind, move.client)
         if found is None or found.broker != move.old:
             return Outcome(decision, "stays: it is somewhere else by now")
-        if move.new in self._places.spare:
+        if move.new in self._assignments.spare:
             return Outcome(decision, f"stays: {move.new} is nearer to its partners, and spare")
         try:
             send = self._send(found, move.new)
@@ -244,7 +244,7 @@ class Actions:
             for name in instruct.about["clients"]:
                 self._mib.not_placed("subscriber", name)
 
-    def _seats(self, kind: Kind, names: Iterable[str], now: float) -> Iterator[Seat]:
+    def _client_assignments(self, kind: Kind, names: Iterable[str], now: float) -> Iterator[Assignment]:
         heard = self._heard_by_publisher(now) if kind == "publisher" else None
         for name in names:
             found = self._mib.get(kind, name)
@@ -253,7 +253,7 @@ class Actions:
             if _whereabouts(found, now) != found.broker:
                 continue  # it is on its way
             mine = self._heard(found, now) if heard is None else heard.get(name, {})
-            yield Seat(name, found.broker, mine)
+            yield Assignment(name, found.broker, mine)
 
     # Partners count where they will be: two who moved towards each other would exchange places.
 
@@ -305,16 +305,16 @@ class Actions:
         to = str(decision.parameters["to"])
         if to == found.name:
             raise InvalidInputError(f"{to} cannot move below itself")
-        if to == found.master:
+        if to == found.parent:
             return Outcome(decision, f"stays below {to}")
         move = Instruct(found.name, found.address, "rehome", {"url": self._url(to)})
-        return Outcome(decision, f"from {found.master or 'nobody'} to {to}", (move,))
+        return Outcome(decision, f"from {found.parent or 'nobody'} to {to}", (move,))
 
     def _balance_load(self, decision: Decision, now: float) -> Outcome:
-        plan = self._places.plan
+        plan = self._assignments.plan
         if plan is None:
             return Outcome(decision, "not done: no plan is made yet")
-        if self._places.is_fixed:
+        if self._assignments.is_fixed:
             return Outcome(decision, "not done: the plan is given, and stays")
         loads: Counter[str] = Counter()
         for medoid, count in self._count_by("medoid").items():
@@ -323,17 +323,17 @@ class Actions:
                 loads[key] += count
         load_max = float(decision.parameters.get("load_max", self._load_max))
         # Among those that hold clusters: a spare broker does not help before it is added.
-        apart = self._places.distances_among(plan.brokers)
+        apart = self._assignments.distances_among(plan.brokers)
         new = balanced(plan, loads, load_max, apart)
-        return self._use(decision, self._places.use(new), "clusters share brokers anew")
+        return self._use(decision, self._assignments.use(new), "clusters share brokers anew")
 
     def _replan(self, decision: Decision, now: float) -> Outcome:
         planner = str(decision.parameters.get("planner", "traffic"))
         if planner == "taxonomic":
-            changed = self._places.by_taxonomy()
+            changed = self._assignments.by_taxonomy()
         else:
             clients = self._count_by("medoid")
-            changed = self._places.by_traffic(self._deliveries(), clients, self._load_max)
+            changed = self._assignments.by_traffic(self._deliveries(), clients, self._load_max)
         if changed:  # the plan is by what was delivered: everybody goes by it first
             for kind in CLIENTS:
                 self._mib.unmark_all(kind, RESEATED)
@@ -356,15 +356,15 @@ class Actions:
         return found
 
     def _add_broker(self, decision: Decision, now: float) -> Outcome:
-        spare = [name for name in self._places.brokers if name in self._places.spare]
+        spare = [name for name in self._assignments.brokers if name in self._assignments.spare]
         if not spare:
             return Outcome(decision, "not done: no broker is spare")
-        self._places.set_spare(spare[0], now, is_spare=False)
+        self._assignments.set_spare(spare[0], now, is_spare=False)
         return Outcome(decision, f"{spare[0]} holds clusters from now on")
 
-    def _take_broker(self, decision: Decision, now: float) -> Outcome:
+    def _retire_broker(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
-        self._places.set_spare(found.name, now, is_spare=True)
+        self._assignments.set_spare(found.name, now, is_spare=True)
         return Outcome(decision, f"{found.name} holds no clusters from now on")
 
     # Who is who.
@@ -382,7 +382,7 @@ class Actions:
         return str(found.address)
 
     def _is_there(self, broker: str) -> bool:
-        return broker in self._places.brokers
+        return broker in self._assignments.brokers
 
 
 def _whereabouts(client: ManagedObject | Hearer, now: float) -> str:
@@ -391,6 +391,6 @@ def _whereabouts(client: ManagedObject | Hearer, now: float) -> str:
     return str(client.placed_on if is_told else client.broker)
 
 
-def _is_misplaced(seat: Seat, distances: Distances) -> bool:
-    mean = mean_hops(seat, distances)
+def _is_misplaced(assignment: Assignment, distances: Distances) -> bool:
+    mean = mean_hops(assignment, distances)
     return mean is not None and mean > MEAN_HOPS_MAX

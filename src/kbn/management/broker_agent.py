@@ -15,11 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kbn.broker.attached import Attached
 from kbn.broker.broker import Broker
+from kbn.broker.client_session import ClientSession
 from kbn.broker.service import client_names
-from kbn.clustering import Medoid, RunningMedoid, SemanticMap
-from kbn.clustering.medoid_groups import groups as medoid_groups
 from kbn.errors import InvalidInputError
 from kbn.filters.mentions import terms_named_in
 from kbn.management.reports import (
@@ -32,6 +30,8 @@ from kbn.management.reports import (
     Report,
     SubscriberInfo,
 )
+from kbn.placement import Medoid, RunningMedoid, SemanticMap
+from kbn.placement.medoid_groups import groups as medoid_groups
 
 AT_ONCE_MAX = 500
 """Clients looked at in one call, so that none takes long; the others wait for the next."""
@@ -160,9 +160,9 @@ class BrokerAgent:
 
     def _info(self, now: float) -> Iterator[BrokerInfo]:
         neighbours = self._broker.neighbours.values()
-        master = next((each.name for each in neighbours if each.role == "master"), None)
+        parent = next((each.name for each in neighbours if each.role == "parent"), None)
         links = tuple(sorted(each.name for each in neighbours))
-        info = BrokerInfo(self._broker.name, self._address, master, links)
+        info = BrokerInfo(self._broker.name, self._address, parent, links)
         if self._is_due("info", now) or info != self._told:
             self._told = info
             yield info
@@ -180,7 +180,7 @@ class BrokerAgent:
                 changed.append(name)
         yield from self._told_of(changed)
 
-    def _look_at(self, attached: Attached) -> None:
+    def _look_at(self, attached: ClientSession) -> None:
         """Take in what a subscriber wants now, in place of what it wanted."""
         name = attached.peer.name
         self._forget(name)

@@ -28,7 +28,7 @@ from kbn.management.reports import Gone, Report
 from kbn.management.schema import Kind
 
 AT_ONCE_MAX = 10_000
-"""A policy does something for so many objects at one moment; the others wait for the next."""
+"""A policy does something for so many objects at one evaluation; the others wait for the next."""
 _TOLD_EVERY_S = 60.0
 
 
@@ -47,7 +47,7 @@ class Decision:
     at: float
 
 
-class _Standing:
+class PolicyState:
     """How a policy stands: when it is due, and what it did lately."""
 
     def __init__(self, policy: Policy) -> None:
@@ -56,7 +56,7 @@ class _Standing:
         self.due: float | None = None  # None: at once
         self.done_at: dict[str | None, float] = {}
         self._forget_above = 1_000
-        self.waiting: list[str] = []  # meant by the policy, and too many for one moment
+        self.waiting: list[str] = []  # meant by the policy, and too many for one evaluation
         self.left_out = 0
         self.left_out_since: float | None = None
         self.left_out_ever = 0
@@ -89,7 +89,7 @@ class _Standing:
                 self.left_out_since = now
 
 
-class _Moment:
+class Evaluation:
     """One report or one tick: what is decided in it, so that nothing contradicts itself."""
 
     def __init__(self, now: float, overlay: Overlay) -> None:
@@ -120,25 +120,25 @@ class PolicyEngine:
         self._mib = mib
         self.clusters = clusters
         self.log = ActionLog()
-        self._standing: list[_Standing] = []
-        self._on: dict[str, list[_Standing]] = {}
+        self._states: list[PolicyState] = []
+        self._on: dict[str, list[PolicyState]] = {}
         self.policies = PolicySet()
         self.use(policies if isinstance(policies, PolicySet) else PolicySet(tuple(policies)))
 
     def use(self, policies: PolicySet) -> None:
         """Go by these from now on. Those that stay as they were keep their timers and rates."""
-        before = {standing.policy.name: standing for standing in self._standing}
-        self._standing = []
+        before = {state.policy.name: state for state in self._states}
+        self._states = []
         for policy in policies:
             known = before.get(policy.name)
             same = known is not None and known.policy == policy
-            self._standing.append(known if known is not None and same else _Standing(policy))
+            self._states.append(known if known is not None and same else PolicyState(policy))
         self.policies = policies
         self._on = {}
-        for standing in self._standing:
-            if standing.policy.enabled:
-                for type in standing.policy.reports:
-                    self._on.setdefault(type, []).append(standing)
+        for state in self._states:
+            if state.policy.enabled:
+                for type in state.policy.reports:
+                    self._on.setdefault(type, []).append(state)
 
     def reload(self, paths: str | Path | Iterable[str | Path], now: float) -> KbnError | None:
         """Go by the policies of these files from now on; what is wrong with them, if anything.
@@ -160,18 +160,18 @@ class PolicyEngine:
         found = self._mib.apply(report, now)
         if isinstance(report, Gone) and (found is not None or not was_there):
             return []  # it is elsewhere, or was never heard of
-        moment = _Moment(now, self._mib.overlay(self.clusters))
-        for standing in self._on.get(report.type, ()):
-            self._ask_about(standing, report, moment)
+        evaluation = Evaluation(now, self._mib.overlay(self.clusters))
+        for state in self._on.get(report.type, ()):
+            self._ask_about(state, report, evaluation)
         self._tell_left_out(now)
-        return moment.decisions
+        return evaluation.decisions
 
     def happened(self, type: str, now: float) -> list[Decision]:
         """What policies make of an event that no report tells of, such as a change of the plan."""
-        moment = _Moment(now, self._mib.overlay(self.clusters))
-        for standing in self._on.get(type, ()):
-            self._ask_all(standing, moment)
-        return moment.decisions
+        evaluation = Evaluation(now, self._mib.overlay(self.clusters))
+        for state in self._on.get(type, ()):
+            self._ask_all(state, evaluation)
+        return evaluation.decisions
 
     @property
     def mib(self) -> Mib:
@@ -179,37 +179,37 @@ class PolicyEngine:
 
     def tick(self, now: float) -> list[Decision]:
         """What policies decide that were due by now."""
-        moment = _Moment(now, self._mib.overlay(self.clusters))
-        for standing in self._standing:
-            self._go_on(standing, moment)
-            every_s = standing.policy.every_s
-            if every_s is None or not standing.policy.enabled:
+        evaluation = Evaluation(now, self._mib.overlay(self.clusters))
+        for state in self._states:
+            self._go_on(state, evaluation)
+            every_s = state.policy.every_s
+            if every_s is None or not state.policy.enabled:
                 continue
             # A clock that was set back must not put it off for longer than usual.
-            if standing.due is None or now >= standing.due or now < standing.due - every_s:
-                standing.due = now + every_s
-                standing.waiting = []
-                self._ask_all(standing, moment)
-        for standing in self._standing:
-            standing.forget_old(now)
+            if state.due is None or now >= state.due or now < state.due - every_s:
+                state.due = now + every_s
+                state.waiting = []
+                self._ask_all(state, evaluation)
+        for state in self._states:
+            state.forget_old(now)
         self._tell_left_out(now)
-        return moment.decisions
+        return evaluation.decisions
 
     def next_due(self, now: float) -> float | None:
         """When `tick` has something to do again; None when no policy waits for the time."""
-        times = [now if s.due is None else s.due for s in self._standing if _has_timer(s.policy)]
-        times += [now for standing in self._standing if standing.waiting]
+        times = [now if s.due is None else s.due for s in self._states if _has_timer(s.policy)]
+        times += [now for state in self._states if state.waiting]
         times += [
-            standing.left_out_since + standing.told_every_s
-            for standing in self._standing
-            if standing.left_out_since is not None
+            state.left_out_since + state.told_every_s
+            for state in self._states
+            if state.left_out_since is not None
         ]
         return min(times, default=None)
 
     @property
     def left_out(self) -> dict[str, int]:
         """How many objects each policy left out, ever, because of its rate."""
-        return {each.policy.name: each.left_out_ever for each in self._standing}
+        return {each.policy.name: each.left_out_ever for each in self._states}
 
     def record(self, decision: Decision, outcome: str) -> None:
         """Write into the log what came of a decision."""
@@ -219,38 +219,38 @@ class PolicyEngine:
 
     # Asking.
 
-    def _ask_about(self, standing: _Standing, report: Report, moment: _Moment) -> None:
-        policy = standing.policy
+    def _ask_about(self, state: PolicyState, report: Report, evaluation: Evaluation) -> None:
+        policy = state.policy
         if policy.of is not None and policy.of != report.kind:
             return
         if policy.choose is not None:
-            self._ask_all(standing, moment)
-        elif self._holds_for(policy, report, moment):
-            self._do(standing, report.kind, [report.name], moment)
+            self._ask_all(state, evaluation)
+        elif self._holds_for(policy, report, evaluation):
+            self._do(state, report.kind, [report.name], evaluation)
 
-    def _holds_for(self, policy: Policy, report: Report, moment: _Moment) -> bool:
+    def _holds_for(self, policy: Policy, report: Report, evaluation: Evaluation) -> bool:
         if policy.when is None:
             return True
         if not policy.when.reads_object:
-            rows = Rows(None, slice(0, 1), moment.now, moment.overlay)
+            rows = Rows(None, slice(0, 1), evaluation.now, evaluation.overlay)
         elif isinstance(report, Gone):
             return False
         else:
-            rows = self._mib.rows(report.kind, moment.now, moment.overlay, report.name)
+            rows = self._mib.rows(report.kind, evaluation.now, evaluation.overlay, report.name)
         return bool(policy.when.holds(rows)[0])
 
-    def _ask_all(self, standing: _Standing, moment: _Moment) -> None:
-        policy = standing.policy
+    def _ask_all(self, state: PolicyState, evaluation: Evaluation) -> None:
+        policy = state.policy
         try:
-            names = self._all_for(policy, moment)
+            names = self._all_for(policy, evaluation)
         except LimitError as error:
-            self._note(policy.name, "", policy.of, None, f"not asked: {error}", moment.now)
+            self._note(policy.name, "", policy.of, None, f"not asked: {error}", evaluation.now)
             return
-        self._do(standing, policy.of or "broker", names, moment)
+        self._do(state, policy.of or "broker", names, evaluation)
 
-    def _all_for(self, policy: Policy, moment: _Moment) -> list[Any]:
+    def _all_for(self, policy: Policy, evaluation: Evaluation) -> list[Any]:
         """The names of all objects that a policy means now; [None] for the overlay."""
-        now, overlay = moment.now, moment.overlay
+        now, overlay = evaluation.now, evaluation.overlay
         if policy.of is None:
             rows = Rows(None, slice(0, 1), now, overlay)
             return [None] if policy.when is None or policy.when.holds(rows)[0] else []
@@ -266,58 +266,60 @@ class PolicyEngine:
             return []
         return [min(rows.names[values == np.nanmax(values)].tolist())]
 
-    def _go_on(self, standing: _Standing, moment: _Moment) -> None:
+    def _go_on(self, state: PolicyState, evaluation: Evaluation) -> None:
         """Go on with those who had to wait, if they are still meant."""
-        waiting, standing.waiting = standing.waiting, []
-        kind = standing.policy.of
+        waiting, state.waiting = state.waiting, []
+        kind = state.policy.of
         if not waiting or kind is None:
             return
         try:
-            meant = set(self._all_for(standing.policy, moment))
+            meant = set(self._all_for(state.policy, evaluation))
         except LimitError:
             return
-        self._do(standing, kind, [name for name in dict.fromkeys(waiting) if name in meant], moment)
+        self._do(
+            state, kind, [name for name in dict.fromkeys(waiting) if name in meant], evaluation
+        )
 
     # Doing.
 
     def _do(
-        self, standing: _Standing, kind: Kind, names: list[str] | list[None], moment: _Moment
+        self, state: PolicyState, kind: Kind, names: list[str] | list[None], evaluation: Evaluation
     ) -> None:
         """Do a policy's actions for the named, in the order of their names, as its rate allows."""
-        now = moment.now
-        willing = [name for name in names if standing.may_do(name, now)]
+        now = evaluation.now
+        willing = [name for name in names if state.may_do(name, now)]
         free = len(willing)
-        if standing.limiter is not None:
-            free = min(free, standing.limiter.free(now))
+        if state.limiter is not None:
+            free = min(free, state.limiter.free(now))
         chosen: list[Any] = willing[:free]
         if len(willing) > 1:
             chosen = nsmallest(free, cast("list[str]", willing))
-        standing.leave_out(len(willing) - len(chosen), now)
-        standing.waiting += chosen[AT_ONCE_MAX:]
+        state.leave_out(len(willing) - len(chosen), now)
+        state.waiting += chosen[AT_ONCE_MAX:]
         chosen = chosen[:AT_ONCE_MAX]
         done = 0
         for name in chosen:
-            if self._do_for(standing.policy, kind, name, moment):
-                standing.note_done(name, now)
+            if self._do_for(state.policy, kind, name, evaluation):
+                state.note_done(name, now)
                 done += 1
-        if standing.limiter is not None:
-            standing.limiter.take(done, now)
+        if state.limiter is not None:
+            state.limiter.take(done, now)
 
-    def _do_for(self, policy: Policy, kind: Kind, name: str | None, moment: _Moment) -> bool:
+    def _do_for(self, policy: Policy, kind: Kind, name: str | None, evaluation: Evaluation) -> bool:
         """Whether any of its actions was done, not overridden."""
         any_done = False
         for action in policy.do:
-            other = moment.overridden_by(action, policy, kind, name)
+            other = evaluation.overridden_by(action, policy, kind, name)
             if other:
                 outcome = f"overridden by {other}"
             else:
                 any_done = True
-                outcome = self._carry_out(action, policy, kind, name, moment)
-            self._note(policy.name, action.name, kind, name, outcome, moment.now)
+                outcome = self._carry_out(action, policy, kind, name, evaluation)
+            self._note(policy.name, action.name, kind, name, outcome, evaluation.now)
         return any_done
 
     def _carry_out(
-        self, action: Action, policy: Policy, kind: Kind, name: str | None, moment: _Moment
+        self, action: Action, policy: Policy, kind: Kind, name: str | None, evaluation: Evaluation
     ) -> str:
         """Do what the engine does itself, and decide what others do; the outcome."""
         given = action.parameters
@@ -333,21 +335,21 @@ class PolicyEngine:
                     return f"unmarked {given['mark']}"
                 case "log":
                     found = None if name is None else self._mib.get(kind, name)
-                    return _filled(given["message"], found, moment)
+                    return _filled(given["message"], found, evaluation)
         except LimitError as error:
             return f"not done: {error}"
-        decision = Decision(policy.name, action.name, given, kind, name, moment.now)
-        moment.decisions.append(decision)
+        decision = Decision(policy.name, action.name, given, kind, name, evaluation.now)
+        evaluation.decisions.append(decision)
         return "decided"
 
     def _tell_left_out(self, now: float) -> None:
-        for standing in self._standing:
-            since = standing.left_out_since
-            if since is not None and not 0 <= now - since < standing.told_every_s:
-                outcome = f"left out: at most {standing.policy.at_most}"
-                name, of, count = standing.policy.name, standing.policy.of, standing.left_out
+        for state in self._states:
+            since = state.left_out_since
+            if since is not None and not 0 <= now - since < state.told_every_s:
+                outcome = f"left out: at most {state.policy.at_most}"
+                name, of, count = state.policy.name, state.policy.of, state.left_out
                 self.log.add(Suppressed(now, name, "", of, None, outcome, count))
-                standing.left_out, standing.left_out_since = 0, None
+                state.left_out, state.left_out_since = 0, None
 
     def _note(
         self,
@@ -365,15 +367,15 @@ def _has_timer(policy: Policy) -> bool:
     return policy.enabled and policy.every_s is not None
 
 
-def _filled(message: str, found: ManagedObject | None, moment: _Moment) -> str:
+def _filled(message: str, found: ManagedObject | None, evaluation: Evaluation) -> str:
     """A message with values for what stands in braces."""
 
     def value(field: str) -> Any:
         owner, _, name = field.partition(".")
         if owner == "overlay":
-            return getattr(moment.overlay, name)
+            return getattr(evaluation.overlay, name)
         if owner == "now":
-            return moment.now
+            return evaluation.now
         return "" if found is None else getattr(found, name)
 
     return filled(message, lambda field: _shown(value(field)))

@@ -53,7 +53,7 @@ class PlacementNote:
 
 @dataclass(frozen=True, slots=True)
 class PlanNote:
-    """The server that acts goes by this plan: `text` is as `Places.text` has it."""
+    """The server that acts goes by this plan: `text` is as `Assignments.text` has it."""
 
     text: str
 

@@ -403,7 +403,7 @@ def _fields_of(report: Report) -> dict[str, Any]:
     match report:
         case BrokerInfo():
             links = list(report.links)
-            return {"address": report.address, "master": report.master, "links": links}
+            return {"address": report.address, "parent": report.parent, "links": links}
         case BrokerMedoid():
             return _medoid_fields(report)
         case BrokerUtilisation():

@@ -131,7 +131,7 @@ class MibFile:
         """See whose file it is before anything is changed; whether it is a new one."""
         ((owner,),) = self._connection.execute("PRAGMA application_id")
         ((version,),) = self._connection.execute("PRAGMA user_version")
-        ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
+        ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_parent")
         if not (owner or version or tables or self._read_only):
             return True
         if owner != _OURS:

@@ -79,7 +79,7 @@ ACTIONS: Mapping[str, ActionType] = {
     "balance-load": ActionType(optional={"load_max": ParameterType.NUMBER}, contradicts="plan"),
     "replan": ActionType(optional={"planner": ParameterType.PLANNER}, contradicts="plan"),
     "add-broker": ActionType(contradicts="scaling"),
-    "take-broker": ActionType(("broker",), contradicts="scaling"),
+    "retire-broker": ActionType(("broker",), contradicts="scaling"),
     "mark": ActionType(
         _ANY, required={"mark": ParameterType.TEXT}, optional={"only": ParameterType.FLAG}
     ),

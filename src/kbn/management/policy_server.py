@@ -28,6 +28,7 @@ from kbn.management.actions import (
     Instruct,
     Outcome,
 )
+from kbn.management.assignments import Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import (
     PlacementNote,
@@ -35,7 +36,6 @@ from kbn.management.instructions import (
     PolicyServerInfo,
     RequestInfo,
 )
-from kbn.management.places import Places
 from kbn.management.reports import KINDS, BrokerInfo, Gone, Kind, Report
 
 BEAT_S = 2.0
@@ -57,12 +57,12 @@ class PolicyServer:
     """
 
     def __init__(
-        self, name: str, engine: PolicyEngine, places: Places, load_max: float = LOAD_MAX
+        self, name: str, engine: PolicyEngine, assignments: Assignments, load_max: float = LOAD_MAX
     ) -> None:
         self.name = name
         self.engine = engine
-        self.places = places
-        self.actions = Actions(engine.mib, places, load_max)
+        self.assignments = assignments
+        self.actions = Actions(engine.mib, assignments, load_max)
         self.unreadable = 0
         self._others: dict[str, float] = {}
         self._acted = False
@@ -88,7 +88,7 @@ class PolicyServer:
         self._asked_at = now - ASK_EVERY_S
         # While nothing could be heard, nobody was silent.
         self._since = None
-        self.places.listen_again(now)
+        self.assignments.listen_again(now)
         return self.tick(now)
 
     def received(self, notification: Notification, now: float) -> list[Effect]:
@@ -120,7 +120,7 @@ class PolicyServer:
         if self.acts(now):
             return
         if isinstance(note, PlanNote):
-            self.places.resume(note.text)
+            self.assignments.resume(note.text)
             self.engine.mib.note(PLAN, note.text)
         else:
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
@@ -129,9 +129,9 @@ class PolicyServer:
 
     def _tell_plan(self, now: float) -> list[Effect]:
         """Keep the plan, and tell those that stand by."""
-        if self.places.plan is None or not self.acts(now):
+        if self.assignments.plan is None or not self.acts(now):
             return []
-        text = self.places.text()
+        text = self.assignments.text()
         self.engine.mib.note(PLAN, text)
         note = Announce(instructions.to_notification(PlanNote(text)))
         return [note] if self._others else []
@@ -141,7 +141,7 @@ class PolicyServer:
         text = self.engine.mib.noted(PLAN)
         if text is not None:
             try:
-                self.places.resume(text)
+                self.assignments.resume(text)
             except KbnError as error:
                 self._note(0.0, "resume", None, f"not done: {error}")
 
@@ -166,8 +166,8 @@ class PolicyServer:
             self._asked_at = now
             self._forget_silent(now)
             effects.append(Announce(instructions.to_notification(RequestInfo())))
-        plan_changed = self.places.look(now)
-        self.engine.clusters = self.places.clusters
+        plan_changed = self.assignments.look(now)
+        self.engine.clusters = self.assignments.clusters
         acts, acted = self.acts(now), self._acted
         self._acted = acts
         if not acts:
@@ -194,9 +194,9 @@ class PolicyServer:
 
     def _look_at_brokers(self, report: Report, now: float) -> None:
         if isinstance(report, BrokerInfo):
-            self.places.heard_of(report.broker, report.master, report.links, now)
+            self.assignments.heard_of(report.broker, report.parent, report.links, now)
         elif isinstance(report, Gone) and report.kind == "broker":
-            self.places.lost(report.name, now)
+            self.assignments.lost(report.name, now)
 
     def _carry_out(self, decisions: Iterable[Decision], now: float) -> list[Effect]:
         effects = self._done((self.actions.carry_out(each, now) for each in decisions), now)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from kbn.clustering import RunningMedoid, SemanticMap
 from kbn.filters import Notification
 from kbn.filters.mentions import terms_named_in
 from kbn.management.reports import PublisherInfo
+from kbn.placement import RunningMedoid, SemanticMap
 
 WINDOW = 1000
 """A publisher is about what its last so many notifications name."""

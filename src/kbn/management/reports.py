@@ -32,14 +32,14 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker is there, listens at `address` and hangs below `master`; None: below nobody.
+    """A broker is there, listens at `address` and hangs below `parent`; None: below nobody.
 
     `links` names the brokers it is connected to.
     """
 
     broker: str
     address: str
-    master: str | None = None
+    parent: str | None = None
     links: tuple[str, ...] = ()
 
     kind: ClassVar[Kind] = "broker"
@@ -258,7 +258,7 @@ class _Fields:
 def _broker_info(given: _Fields) -> BrokerInfo:
     links = tuple(str(each) for each in json.loads(given.text("links")))
     return BrokerInfo(
-        given.text("brokerId"), given.text("address"), given.maybe_text("master"), links
+        given.text("brokerId"), given.text("address"), given.maybe_text("parent"), links
     )
 
 
@@ -353,7 +353,7 @@ _FORMS: dict[type, tuple[str, _Write, Callable[[_Fields], Report]]] = {
         lambda it: {
             "brokerId": it.broker,
             "address": it.address,
-            "master": it.master,
+            "parent": it.parent,
             "links": json.dumps(it.links),
         },
         _broker_info,

@@ -37,7 +37,7 @@ _PLACED = {
 FIELDS: Mapping[Kind, Mapping[str, FieldType]] = {
     "broker": {
         "address": FieldType.TEXT,
-        "master": FieldType.TEXT,
+        "parent": FieldType.TEXT,
         "links": FieldType.LIST,
         "subscribers": FieldType.COUNT,
         "subscriptions": FieldType.COUNT,

@@ -176,16 +176,16 @@ def has_distinct_partners(partners: list[int]) -> bool:
 
 
 def _can_be_seated(partners: list[int]) -> bool:
-    """Kuhn's algorithm: seat one after another, moving others on where need be."""
+    """Kuhn's algorithm: assignment one after another, moving others on where need be."""
     holder: dict[int, int] = {}
 
-    def seat(who: int, barred: int) -> int:
+    def assignment(who: int, barred: int) -> int:
         """Give `who` a bit: 0 on success, else the bits tried."""
         left = partners[who] & ~barred
         while left:
             bit = left & -left
             barred |= bit
-            tried = seat(holder[bit], barred) if bit in holder else 0
+            tried = assignment(holder[bit], barred) if bit in holder else 0
             if not tried:
                 holder[bit] = who
                 return 0
@@ -193,4 +193,4 @@ def _can_be_seated(partners: list[int]) -> bool:
             left = partners[who] & ~barred
         return barred or -1
 
-    return all(seat(who, 0) == 0 for who in range(len(partners)))
+    return all(assignment(who, 0) == 0 for who in range(len(partners)))

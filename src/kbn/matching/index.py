@@ -42,17 +42,17 @@ TRIE_SHARE_MAX = 1 / 256
 REBUILD_MIN = 1024
 
 
-class _Gone:
+class _Tombstone:
     """Stands where the key of a removed subscription was."""
 
     def __repr__(self) -> str:
         return "<removed>"
 
     def __reduce__(self) -> str:
-        return "GONE"  # the one below, also after pickling
+        return "TOMBSTONE"  # the one below, also after pickling
 
 
-GONE = _Gone()
+TOMBSTONE = _Tombstone()
 
 
 class Index:

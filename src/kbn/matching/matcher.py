@@ -13,7 +13,7 @@ import numpy as np
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Filter, Notification, Subscription
 from kbn.matching.groups import each_once
-from kbn.matching.index import GONE, Index, encode_filters
+from kbn.matching.index import TOMBSTONE, Index, encode_filters
 from kbn.matching.matches import Matches
 from kbn.ontology import Ontology
 
@@ -152,7 +152,7 @@ class Matcher:
         self._own_keys()
         groups = self.index.groups.remove(number)
         self._unlink(number, groups)
-        self.keys[number] = GONE
+        self.keys[number] = TOMBSTONE
         self._live -= 1
         self.version += 1
         self.index.changed()
@@ -300,13 +300,13 @@ class Matcher:
         if self._ids is None:
             keys = self.keys if isinstance(self.keys, list) else self.keys.to_pylist()
             self._ids = {
-                key: n for n, key in enumerate(keys) if key is not None and key is not GONE
+                key: n for n, key in enumerate(keys) if key is not None and key is not TOMBSTONE
             }
         return self._ids
 
     def _own_keys(self) -> None:
         if not isinstance(self.keys, list):
-            self.keys = [GONE if key is None else key for key in self.keys.to_pylist()]
+            self.keys = [TOMBSTONE if key is None else key for key in self.keys.to_pylist()]
 
     def _enter(self, key: Hashable, number: int, ids: dict[Hashable, int]) -> None:
         self._own_keys()
@@ -349,7 +349,7 @@ class Matcher:
 
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""
-        kept = [n for n, key in enumerate(self.keys) if key is not GONE]
+        kept = [n for n, key in enumerate(self.keys) if key is not TOMBSTONE]
         keys = [self.keys[n] for n in kept]
         old = self.index
         self.index.groups = old.groups.compacted(np.array(kept, np.int64))

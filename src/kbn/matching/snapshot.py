@@ -28,7 +28,7 @@ from kbn.filters.values import Family
 from kbn.matching import groups as groups_module
 from kbn.matching import slabs as slabs_module
 from kbn.matching import trie as trie_module
-from kbn.matching.index import GONE, Index
+from kbn.matching.index import TOMBSTONE, Index
 from kbn.ontology import Ontology
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ def keys_of(matcher: Matcher) -> pa.Array:
     """Every subscription's key as an Arrow array, null where it was removed."""
     if isinstance(matcher.keys, pa.Array):
         return matcher.keys
-    kinds = {type(key) for key in matcher.keys} - {type(GONE)}
-    live = [None if key is GONE else key for key in matcher.keys]
+    kinds = {type(key) for key in matcher.keys} - {type(TOMBSTONE)}
+    live = [None if key is TOMBSTONE else key for key in matcher.keys]
     if not (kinds <= {str} or kinds <= {int}):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidInputError(

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from kbn.errors import InvalidInputError, OntologyError
 from kbn.ontology import vocabulary as v
+from kbn.ontology.axiom_extraction import gather
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.catalogue import Catalogue
 from kbn.ontology.compiling import compile_axioms
 from kbn.ontology.contradiction import Contradiction, inconsistent
 from kbn.ontology.documents import Document, read_document
-from kbn.ontology.gathering import gather
 from kbn.ontology.tables import Facts, Tables
 from kbn.ontology.triples import Triple
 

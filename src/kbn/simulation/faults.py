@@ -23,9 +23,9 @@ class Faults:
         """Whether a link delivers everything once, in order."""
         return not (self.jitter_s or self.loss or self.duplication)
 
-    def arrivals(self, dice: Random) -> list[float]:
+    def arrivals(self, rng: Random) -> list[float]:
         """After how long a message arrives: never, once, or twice."""
         if self.is_reliable:
             return [self.latency_s]
-        copies = (dice.random() >= self.loss) + (dice.random() < self.duplication)
-        return [self.latency_s + self.jitter_s * dice.random() for _ in range(copies)]
+        copies = (rng.random() >= self.loss) + (rng.random() < self.duplication)
+        return [self.latency_s + self.jitter_s * rng.random() for _ in range(copies)]

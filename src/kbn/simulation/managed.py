@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbn.broker.topology import Topology
-from kbn.clustering import SemanticMap
 from kbn.filters import Notification
 from kbn.management import instructions, reports, terms
 from kbn.management.actions import Announce, Effect, Instruct
@@ -20,6 +19,7 @@ from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPubl
 from kbn.management.policy_server import PolicyServer
 from kbn.management.publisher_agent import PublisherAgent
 from kbn.ontology import Ontology
+from kbn.placement import SemanticMap
 from kbn.simulation.network import Network, SimulatedClient
 
 TRIGGER = "trigger"

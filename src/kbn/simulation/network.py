@@ -19,16 +19,16 @@ from random import Random
 from typing import Any, Literal
 
 from kbn.broker import content
-from kbn.broker.access import Guard, Limits
+from kbn.broker.access import Authorizer, Limits
 from kbn.broker.broker import Broker
 from kbn.broker.client import (
     ClientCore,
     Confirmed,
-    Connect,
     Delivered,
-    Disconnect,
+    Dial,
     Effect,
     Failed,
+    HangUp,
     Moved,
     OntologyChanged,
 )
@@ -128,8 +128,8 @@ class SimulatedClient:
         self.network.carry_out(self, effects)
         return request
 
-    def settle(self) -> int:
-        request, effects = self.core.settle()
+    def barrier(self) -> int:
+        request, effects = self.core.barrier()
         self.network.carry_out(self, effects)
         return request
 
@@ -157,7 +157,7 @@ class Network:
     >>> [(dict(each.notification), each.hops) for each in ann.received]
     [({'price': 5}, 3)]
 
-    A topology is a `Topology`, or for a hierarchy a mapping from broker to master. With `ticks` the
+    A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
     clock ticks on perfect links too, as crashes need: the silent are noticed.
     """
 
@@ -171,14 +171,14 @@ class Network:
         ticks: bool = False,
         advertisements: bool = False,
         keeps_roots: bool = False,
-        guard: Guard | None = None,
+        guard: Authorizer | None = None,
         limits: Limits | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
             topology = Topology.hierarchy(topology)
         self.topology = topology
         self.now = 0.0
-        self.dice = Random(seed)
+        self.rng = Random(seed)
         self.clients: dict[str, SimulatedClient] = {}
         self.messages = 0
         self.broker_moves: list[tuple[str, str, str | None]] = []
@@ -255,7 +255,7 @@ class Network:
             self._send_all(client.broker, broker.disconnected(Peer("client", name), self.now))
 
     def move_broker(self, name: str, to: str, leaving: str | None = None) -> None:
-        """Move a broker with all that hangs on it: to another master, or to another peer.
+        """Move a broker with all that hangs on it: to another parent, or to another peer.
 
         `leaving` says which link is meant, where a peer has several.
         """
@@ -332,7 +332,7 @@ class Network:
         is_hierarchy = self.topology.routing == "hierarchical"
         for one, other in self.topology.links:
             if name == one:
-                self._link(broker, other, "master" if is_hierarchy else "peer")
+                self._link(broker, other, "parent" if is_hierarchy else "peer")
             elif name == other:
                 self._link(broker, one, "child" if is_hierarchy else "peer")
         for guest in node.guests:
@@ -402,7 +402,7 @@ class Network:
                     self._transmit(Peer("client", core.name), to, message)
                 case Delivered():
                     self._hand_over(client, effect)
-                case Connect(broker, _):
+                case Dial(broker, _):
                     self.at(self.now, lambda broker=broker: self._connect(client, broker))  # type: ignore[misc]
                 case Confirmed():
                     client.confirmed.append(effect)
@@ -410,7 +410,7 @@ class Network:
                     client.failed.append(effect)
                 case Moved(broker):
                     client.moves.append(broker)
-                case Disconnect(broker):
+                case HangUp(broker):
                     pass
                 case OntologyChanged(ontology):
                     client.ontologies.append(ontology)
@@ -448,7 +448,7 @@ class Network:
         if pair in self._cut:
             return
         faults = self._faults_of.get(pair, self._faults)
-        for delay in faults.arrivals(self.dice):
+        for delay in faults.arrivals(self.rng):
             self.at(self.now + delay, lambda: self._arrive(sender, to, message))
 
     def _arrive(self, sender: Peer, to: Peer, message: AnyMessage) -> None:

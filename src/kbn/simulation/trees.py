@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kbn.broker.topology import Topology
-from kbn.clustering.delay_tree import SOURCE, DelayTree
+from kbn.grouping.delay_tree import SOURCE, DelayTree
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network, SimulatedClient
 
@@ -31,7 +31,7 @@ def deliver(
     takes CLIENT_LINK_S from the publisher to its broker and as much from a broker to a subscriber.
 
     >>> import numpy as np
-    >>> from kbn.clustering.delay_tree import Delays
+    >>> from kbn.grouping.delay_tree import Delays
     >>> chain = Delays(np.abs(np.subtract.outer([0.0, 10, 30], [0.0, 10, 30])), np.zeros((3, 3)))
     >>> tree = DelayTree(chain, bounds=[0, 10, 30], slots=[1, 1, 0])
     >>> tree.join_all([1, 2])

@@ -55,7 +55,7 @@ class World:
     """A network in trouble, and a record of what it owes to whom."""
 
     seed: int
-    dice: Random
+    rng: Random
     network: Network
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
@@ -68,17 +68,17 @@ class World:
 
         In a restless one brokers move often, and peers in the middle of the network too.
         """
-        dice = Random(seed)
-        topology = random_topology(dice, dice.randint(1, 6))
-        faults = CALM if calm else _random_faults(dice)
+        rng = Random(seed)
+        topology = random_topology(rng, rng.randint(1, 6))
+        faults = CALM if calm else _random_faults(rng)
         network = Network(
-            topology, seed=seed, faults=faults, ticks=True, advertisements=dice.random() < 0.3
+            topology, seed=seed, faults=faults, ticks=True, advertisements=rng.random() < 0.3
         )
-        world = cls(seed, dice, network, is_restless=restless)
+        world = cls(seed, rng, network, is_restless=restless)
         world.tell(f"{topology.routing} {topology.links} {faults}")
-        for n in range(dice.randint(1, 4)):
-            world._attach(f"s{n}", durable=dice.random() < 0.8)
-        for n in range(dice.randint(1, 3)):
+        for n in range(rng.randint(1, 4)):
+            world._attach(f"s{n}", durable=rng.random() < 0.8)
+        for n in range(rng.randint(1, 3)):
             world._attach(f"p{n}", durable=False)
         return world
 
@@ -96,15 +96,15 @@ class World:
     def run(self, seconds: float = 4.0, steps: int = 40) -> None:
         """Let things happen, good and bad, then heal the world and check it."""
         for client in self.subscribers:
-            for _ in range(self.dice.randint(1, 3)):
+            for _ in range(self.rng.randint(1, 3)):
                 self._subscribe(client)
         for publisher in self.publishers:
-            if self.dice.random() < 0.5:
-                publisher.advertise(random_subscription(self.dice))
+            if self.rng.random() < 0.5:
+                publisher.advertise(random_subscription(self.rng))
         self.network.run_for(1.0)
         for _ in range(steps):
             self._something_happens()
-            self.network.run_for(self.dice.expovariate(steps / seconds))
+            self.network.run_for(self.rng.expovariate(steps / seconds))
             self._note_settled()
         self.heal()
         self.check()
@@ -176,14 +176,14 @@ class World:
                 if (
                     interest.settled_at is None
                     and interest.request is not None
-                    and client.has("settle", interest.request)
+                    and client.has("barrier", interest.request)
                 ):
                     interest.settled_at = self.network.now
 
     # What happens.
 
     def _something_happens(self) -> None:
-        kind = self.dice.choices(
+        kind = self.rng.choices(
             [
                 "publish",
                 "crash",
@@ -200,14 +200,14 @@ class World:
         getattr(self, f"_{kind}_something")()
 
     def _publish_something(self) -> None:
-        publisher = self.dice.choice(self.publishers)
-        notification = random_notification(self.dice)
+        publisher = self.rng.choice(self.publishers)
+        notification = random_notification(self.rng)
         number = publisher.publish(notification, durable=True)
         self.published.append(Published(notification, publisher.name, number, self.network.now))
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
 
     def _crash_something(self) -> None:
-        name = self.dice.choice(self.network.topology.brokers)
+        name = self.rng.choice(self.network.topology.brokers)
         if name in self.network.brokers:
             self.tell(f"{name} crashes")
             self.network.crash(name)
@@ -215,42 +215,42 @@ class World:
     def _restart_something(self) -> None:
         down = [n for n in self.network.topology.brokers if n not in self.network.brokers]
         if down:
-            name = self.dice.choice(down)
+            name = self.rng.choice(down)
             self.tell(f"{name} starts")
             self.network.restart(name)
 
     def _cut_something(self) -> None:
         if self.network.topology.links:
-            one, other = self.dice.choice(self.network.topology.links)
+            one, other = self.rng.choice(self.network.topology.links)
             self.tell(f"{one} - {other} is cut")
             self.network.cut(one, other)
 
     def _mend_something(self) -> None:
         if self.network.topology.links:
-            one, other = self.dice.choice(self.network.topology.links)
+            one, other = self.rng.choice(self.network.topology.links)
             self.tell(f"{one} - {other} is mended")
             self.network.mend(one, other)
 
     def _subscribe_something(self) -> None:
-        self._subscribe(self.dice.choice(self.subscribers))
+        self._subscribe(self.rng.choice(self.subscribers))
 
     def _unsubscribe_something(self) -> None:
-        client = self.dice.choice(self.subscribers)
+        client = self.rng.choice(self.subscribers)
         interests = self.interests[client.name]
         if interests:
-            id = self.dice.choice(sorted(interests))
+            id = self.rng.choice(sorted(interests))
             interests[id].given_up_at = self.network.now
             client.unsubscribe(id)
             self.tell(f"{client.name} gives up {id}")
 
     def _move_something(self) -> None:
-        client = self.dice.choice([*self.subscribers, *self.publishers])
-        to = self.dice.choice(self.network.topology.brokers)
+        client = self.rng.choice([*self.subscribers, *self.publishers])
+        to = self.rng.choice(self.network.topology.brokers)
         self.tell(f"{client.name} is to move to {to}")
         client.move(to)
 
     def _rehome_something(self) -> None:
-        name, to = (self.dice.choice(self.network.topology.brokers) for _ in range(2))
+        name, to = (self.rng.choice(self.network.topology.brokers) for _ in range(2))
         try:
             self.network.move_broker(name, to, self._one_to_leave(name))
         except InvalidInputError:
@@ -263,17 +263,17 @@ class World:
         if broker is None or not self.is_restless:
             return None
         ups = [each.name for each in broker.neighbours.values() if each.role != "child"]
-        return self.dice.choice(ups) if ups else None
+        return self.rng.choice(ups) if ups else None
 
     def _subscribe(self, client: SimulatedClient) -> None:
-        subscription = random_subscription(self.dice)
+        subscription = random_subscription(self.rng)
         id = client.subscribe(subscription)
-        request = client.settle()
+        request = client.barrier()
         self.interests[client.name][id] = Interest(subscription, request, self.network.now)
         self.tell(f"{client.name} subscribes {id}: {subscription}")
 
     def _attach(self, name: str, durable: bool) -> None:
-        at = self.dice.choice(self.network.topology.brokers)
+        at = self.rng.choice(self.network.topology.brokers)
         self.network.client(name, at=at, durable=durable)
         self.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
@@ -283,39 +283,39 @@ class World:
         raise PromiseBrokenError(f"seed {self.seed}: {what}\n{told}")
 
 
-def random_topology(dice: Random, size: int) -> Topology:
+def random_topology(rng: Random, size: int) -> Topology:
     """A hierarchy, a tree of peers or a graph of peers, connected."""
     names = [f"b{n}" for n in range(size)]
-    links = [(names[n], names[dice.randrange(n)]) for n in range(1, size)]
-    shape = dice.choice(["hierarchical", "acyclic", "general"])
+    links = [(names[n], names[rng.randrange(n)]) for n in range(1, size)]
+    shape = rng.choice(["hierarchical", "acyclic", "general"])
     if shape == "hierarchical":
         return Topology.hierarchy({names[0]: None, **dict(links)})
     if shape == "acyclic":
         return Topology.peers(links, names)
-    for _ in range(dice.randrange(size + 1)):
-        one, other = dice.choice(names), dice.choice(names)
+    for _ in range(rng.randrange(size + 1)):
+        one, other = rng.choice(names), rng.choice(names)
         if one != other and (one, other) not in links and (other, one) not in links:
             links.append((one, other))
     return Topology.general(links, names)
 
 
-def random_subscription(dice: Random) -> Subscription:
+def random_subscription(rng: Random) -> Subscription:
     """Narrow and wide ones, so that some cover others."""
-    parts = [f"{name} {dice.choice('<>')} {dice.randrange(10)}" for name in "xy"]
-    dice.shuffle(parts)
-    return Subscription.parse(" and ".join(parts[: dice.randint(1, 2)]))
+    parts = [f"{name} {rng.choice('<>')} {rng.randrange(10)}" for name in "xy"]
+    rng.shuffle(parts)
+    return Subscription.parse(" and ".join(parts[: rng.randint(1, 2)]))
 
 
-def random_notification(dice: Random) -> Notification:
-    return Notification({"x": dice.randrange(10), "y": dice.randrange(10)})
+def random_notification(rng: Random) -> Notification:
+    return Notification({"x": rng.randrange(10), "y": rng.randrange(10)})
 
 
-def _random_faults(dice: Random) -> Faults:
-    if dice.random() < 0.3:
+def _random_faults(rng: Random) -> Faults:
+    if rng.random() < 0.3:
         return CALM
     return Faults(
         latency_s=0.002,
-        jitter_s=dice.choice([0.0, 0.005, 0.05]),
-        loss=dice.choice([0.0, 0.01, 0.2]),
-        duplication=dice.choice([0.0, 0.01, 0.2]),
+        jitter_s=rng.choice([0.0, 0.005, 0.05]),
+        loss=rng.choice([0.0, 0.01, 0.2]),
+        duplication=rng.choice([0.0, 0.01, 0.2]),
     )

@@ -23,13 +23,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from kbn.clustering import Clusters, Medoid, SemanticMap, Weights
-from kbn.clustering import clusters as clusters_of
 from kbn.errors import InvalidInputError
 from kbn.filters.bulk import BulkReader
 from kbn.filters.json_form import value_from_json
 from kbn.filters.mentions import terms_named_in
 from kbn.ontology import Ontology
+from kbn.placement import Clusters, Medoid, SemanticMap, Weights
+from kbn.placement import clusters as clusters_of
 from kbn.spark.columns import INTERESTS, MEDOIDS
 from kbn.spark.shared import ontology_path, opened_ontology
 

@@ -1,7 +1,7 @@
 """Clusters and plans as tables: which term is in which cluster, which cluster on which broker.
 
 The clusters follow from the ontology and the plan from the clusters; both are made in one process
-(`kbn.clustering`), for they are small. What comes from the data, how many clients each cluster has,
+(`kbn.placement`), for they are small. What comes from the data, how many clients each cluster has,
 is counted by Spark.
 """
 
@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kbn.clustering import Plan, PlannedCluster, Planner
-from kbn.clustering import clusters as clusters_of
-from kbn.clustering import plan as plan_of
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
+from kbn.placement import Plan, PlannedCluster, Planner
+from kbn.placement import clusters as clusters_of
+from kbn.placement import plan as plan_of
 from kbn.spark.columns import CLUSTERS, PLAN
 from kbn.spark.shared import ontology_path, opened_ontology
 

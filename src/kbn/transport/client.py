@@ -21,15 +21,15 @@ from kbn.broker import content, wire
 from kbn.broker.client import (
     ClientCore,
     Confirmed,
-    Connect,
     Delivered,
-    Disconnect,
+    Dial,
     Effect,
     Failed,
+    HangUp,
     Moved,
     OntologyChanged,
 )
-from kbn.broker.messages import Publish, Refused, Send, Welcome
+from kbn.broker.messages import ConnAck, Publish, Refused, Send
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError, TransportError
 from kbn.filters import Notification, Subscription
 from kbn.transport.clock import Backoff, now
@@ -302,10 +302,10 @@ class Client:
         if effects:
             await self._asked("unadvertise", id, effects)
 
-    async def settle(self) -> None:
+    async def barrier(self) -> None:
         """Wait until everything asked for so far is in force in the whole network."""
-        request, effects = self.core.settle()
-        await self._asked("settle", request, effects)
+        request, effects = self.core.barrier()
+        await self._asked("barrier", request, effects)
 
     async def ask(self, what: str, /, **about: Any) -> dict[str, Any]:
         """Ask the broker itself: "status"; or instruct it: "move", "ontology"."""
@@ -395,9 +395,9 @@ class Client:
                 self._answer(what, 0 if what == "leave" else reference, about)
             case Failed():
                 self._failed(effect)
-            case Connect(broker, url):
+            case Dial(broker, url):
                 self._start_line(broker, url)
-            case Disconnect(broker):
+            case HangUp(broker):
                 self._end_line(broker)
             case Moved(broker):
                 self.url = self._lines[broker].url if broker in self._lines else self.url
@@ -451,7 +451,7 @@ class Client:
     def _failed(self, failed: Failed) -> None:
         error = error_of(failed.kind, failed.reason)
         what, reference = failed.what, failed.reference
-        if what in ("hello", "frame"):
+        if what in ("connect", "frame"):
             self._refused_altogether(error, failed)
             return
         if what in ("move", "join"):
@@ -476,7 +476,7 @@ class Client:
             self._moving.set_exception(error)
         elif self._attached is not None and not self._attached.done():
             self._attached.set_exception(error)
-        elif failed.what == "hello" and failed.kind != RemotePeerError.__name__:
+        elif failed.what == "connect" and failed.kind != RemotePeerError.__name__:
             self._run(self._shut(error))
         else:
             log.warning("%s: %s", self.name, error)
@@ -554,7 +554,7 @@ class Client:
             for body in frames:
                 message = wire.decode_to_client(body)
                 kind = type(message)
-                if kind is Welcome:
+                if kind is ConnAck:
                     self._welcomed(message, line)  # type: ignore[arg-type]
                 elif kind is Refused and message.what == "frame":  # type: ignore[union-attr]
                     log.warning("%s: %s: %s", self.name, line.url, message)
@@ -563,7 +563,7 @@ class Client:
         except wire.FrameError as error:
             self.broken(connection, error)
 
-    def _welcomed(self, welcome: Welcome, line: _Line) -> None:
+    def _welcomed(self, welcome: ConnAck, line: _Line) -> None:
         line.was_welcome = True
         if line.broker == self.core.broker:
             self._new_ontology(welcome.ontology)

@@ -22,7 +22,7 @@ class Backoff:
     def __init__(self, first_s: float = 0.05, most_s: float = 5.0) -> None:
         self._first_s = first_s
         self._most_s = most_s
-        self._dice = Random()
+        self._rng = Random()
         self.attempts = 0
 
     def reset(self) -> None:
@@ -31,4 +31,4 @@ class Backoff:
     def next_s(self) -> float:
         longest = min(self._most_s, self._first_s * 2.0 ** min(self.attempts, 30))
         self.attempts += 1
-        return longest * (0.5 + 0.5 * self._dice.random())
+        return longest * (0.5 + 0.5 * self._rng.random())

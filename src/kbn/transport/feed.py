@@ -96,7 +96,7 @@ class Feed:
     async def settled(self) -> Feed:
         """Wait until the whole network knows of this subscription."""
         await self
-        await self._client.settle()
+        await self._client.barrier()
         return self
 
     async def cancel(self) -> None:

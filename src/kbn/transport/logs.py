@@ -2,7 +2,7 @@
 
 An event has a name and fields; remarks of other parts of kbn come as the event "remark". Whatever a
 client sends may stand in a field, so values are escaped (an event is always one line) and cut.
-Repetitions are bounded by a `Floodgate`: a client that is refused a thousand times a second costs a
+Repetitions are bounded by a `RateLimiter`: a client that is refused a thousand times a second costs a
 few lines a minute, the next of which says how many were left out.
 """
 
@@ -85,10 +85,10 @@ class TextLines(JsonLines):
         return " ".join([start, *(f"{key}={_shown(value)}" for key, value in facts.items())])
 
 
-class Floodgate:
+class RateLimiter:
     """Lets a few of each kind through per minute, and counts the others; the time is given.
 
-    >>> gate = Floodgate(most=1, per_s=60)
+    >>> gate = RateLimiter(most=1, per_s=60)
     >>> gate.passes("ann", 0.0), gate.passes("ann", 1.0), gate.passes("ann", 61.0)
     (0, None, 1)
     """

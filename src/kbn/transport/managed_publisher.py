@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 from uuid import uuid4
 
-from kbn.clustering import SemanticMap
 from kbn.errors import KbnError, TransportError
 from kbn.filters import Notification
 from kbn.management import instructions, reports
@@ -22,6 +21,7 @@ from kbn.management.instructions import PlacePublisher
 from kbn.management.publisher_agent import PublisherAgent
 from kbn.management.reports import Gone
 from kbn.ontology import Ontology
+from kbn.placement import SemanticMap
 from kbn.transport.client import Client, connect
 from kbn.transport.clock import Backoff
 
@@ -88,10 +88,10 @@ class ManagedPublisher:
         client = await self._connected()
         await client.publish(notification, durable=durable)
 
-    async def settle(self) -> None:
-        """Wait until everything published so far was handled, as `Client.settle` does."""
+    async def barrier(self) -> None:
+        """Wait until everything published so far was handled, as `Client.barrier` does."""
         if self._client is not None:
-            await self._client.settle()
+            await self._client.barrier()
 
     def take_refusals(self) -> list[KbnError]:
         """As `Client.take_refusals`."""

@@ -146,7 +146,7 @@ class Overlay:
             "--name", broker.name, "--host", plan.host, "--port", str(broker.port),
             "--metrics-port", str(broker.metrics_port), "--routing", plan.routing, *self._log,
         ]  # fmt: skip
-        role = "--master" if plan.routing == "hierarchical" else "--peer"
+        role = "--parent" if plan.routing == "hierarchical" else "--peer"
         for link in broker.links:
             options += [role, self.brokers[link].url]
         for path in plan.ontology:

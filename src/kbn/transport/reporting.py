@@ -13,12 +13,12 @@ from time import process_time
 
 import psutil
 
-from kbn.clustering import SemanticMap
 from kbn.errors import KbnError
 from kbn.management import instructions, reports
 from kbn.management.broker_agent import INFO_EVERY_S, BrokerAgent
 from kbn.management.reports import BrokerUtilisation, Report
 from kbn.ontology import Ontology
+from kbn.placement import SemanticMap
 from kbn.transport.client import Client
 from kbn.transport.clock import Backoff, now
 from kbn.transport.server import BrokerServer

@@ -6,7 +6,7 @@ nothing leaves before what it rests on is permanent, and a loaded broker commits
 one at once.
 
 **Who is who.** A connection is nobody's until its first message. It may first ask for our name
-(`Who`). `Hello` makes it a client's, `Greet` a neighbour's, when the guard admits the name; behind
+(`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the guard admits the name; behind
 mutual TLS the name must be the certificate's. A newer connection takes the place of an older one of
 the same client and run. Two brokers that connect to each other keep the connection that the one
 with the lesser name made.
@@ -27,18 +27,18 @@ from operator import length_hint
 from pathlib import Path
 from typing import Any
 
-from kbn.broker.access import Guard, OpenDoor
+from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.broker import Broker
 from kbn.broker.messages import (
     VERSION,
     AnyMessage,
+    BestEffort,
     Bye,
-    Carry,
+    Connect,
     Credit,
-    Fire,
+    Forward,
     Frame,
     Greet,
-    Hello,
     Peer,
     Publish,
     Refused,
@@ -55,9 +55,9 @@ from kbn.broker.wire import (
 )
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError
 from kbn.ontology import Ontology
-from kbn.transport.acquaintances import Acquaintances
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
+from kbn.transport.known_peers import KnownPeers
 from kbn.transport.links import Link
 from kbn.transport.security import common_name
 from kbn.transport.settings import LinkTo, ServerLimits
@@ -68,7 +68,7 @@ OPENING_BYTES_MAX = 1 << 20
 CLOSE_S = 5.0
 log = logging.getLogger("kbn.transport")
 
-LOOKED_AT = frozenset({Hello, Greet, Bye})
+LOOKED_AT = frozenset({Connect, Greet, Bye})
 Arrived = list[tuple[AnyMessage, Peer]]
 
 
@@ -89,7 +89,7 @@ class BrokerServer:
         links: Iterable[LinkTo] = (),
         tls: ssl.SSLContext | None = None,
         link_tls: ssl.SSLContext | None = None,
-        guard: Guard | None = None,
+        guard: Authorizer | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
         self.broker = broker
@@ -97,10 +97,10 @@ class BrokerServer:
         self._store = store
         self._host, self._port = host, port
         self._tls = tls
-        self._guard: Guard = guard or OpenDoor()
+        self._guard: Authorizer = guard or AllowAll()
         self._link_tls = link_tls
-        self._acquaintances = Acquaintances(broker, store)
-        self._links = [Link(self, self._acquaintances.followed(each), link_tls) for each in links]
+        self._known_peers = KnownPeers(broker, store)
+        self._links = [Link(self, self._known_peers.followed(each), link_tls) for each in links]
         self._moved: list[dict[str, Any]] = []
         self._newly_linked: list[tuple[str, str]] = []
         self._listener: asyncio.Server | None = None
@@ -127,7 +127,7 @@ class BrokerServer:
         """Listen, and connect to the neighbours."""
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
-        self._acquaintances.recall(link.settings for link in self._links)
+        self._known_peers.recall(link.settings for link in self._links)
         self._store.commit()
         self._listener = await loop.create_server(
             self.new_connection, self._host, self._port, ssl=self._tls, backlog=1024
@@ -214,7 +214,7 @@ class BrokerServer:
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
         connection.heard_at = now()
-        wait_s = self.limits.hello_timeout_s
+        wait_s = self.limits.connect_timeout_s
         connection.timer = asyncio.get_running_loop().call_later(
             wait_s, self._give_up, connection, f"no first message in {wait_s} s"
         )
@@ -251,7 +251,7 @@ class BrokerServer:
     def _disconnected(self, peer: Peer) -> list[Send]:
         sends = self.broker.disconnected(peer, now())
         if peer.kind == "broker":
-            self._acquaintances.forget_former(peer.name)
+            self._known_peers.forget_former(peer.name)
         return sends
 
     def unlink(self, name: str) -> None:
@@ -259,7 +259,7 @@ class BrokerServer:
 
         def act() -> list[Send]:
             sends = self.broker.unlink(name)
-            self._acquaintances.forget_former(name)
+            self._known_peers.forget_former(name)
             return sends
 
         self._step(act)
@@ -301,9 +301,9 @@ class BrokerServer:
                     each.is_over = True
                 elif trouble is None and each.name == old and not each.is_over:
                     each.is_over = True
-                    self._acquaintances.moved(each.settings.url, link.settings.url)
+                    self._known_peers.moved(each.settings.url, link.settings.url)
             if trouble is None:
-                self._acquaintances.forget_former(old)
+                self._known_peers.forget_former(old)
 
         token = link.settings.token
         sends = self.broker.rehome(old, name, now(), token=token, done=done)
@@ -321,7 +321,7 @@ class BrokerServer:
         if connection.is_closing:
             return
         log.info("%s drops %s: %s", self.broker.name, connection.address, reason)
-        connection.send(Refused("hello" if connection.peer is None else "frame", 0, kind, reason))
+        connection.send(Refused("connect" if connection.peer is None else "frame", 0, kind, reason))
         connection.close()
 
     # One turn of the loop.
@@ -369,7 +369,7 @@ class BrokerServer:
                 batch.extend(self._messages(connection, connection.peer, frames))
         sends += self._received(batch)
         for name, url in self._newly_linked:
-            self._acquaintances.keep(name, url)
+            self._known_peers.keep(name, url)
         self._newly_linked.clear()
         return sends
 
@@ -387,8 +387,8 @@ class BrokerServer:
         except FrameError as error:
             self._give_up(connection, str(error), "FrameError")
 
-    def _look_at(self, message: Hello | Greet | Bye, connection: Connection, peer: Peer) -> None:
-        name = message.client if isinstance(message, Hello) else message.broker
+    def _look_at(self, message: Connect | Greet | Bye, connection: Connection, peer: Peer) -> None:
+        name = message.client if isinstance(message, Connect) else message.broker
         if isinstance(message, Bye) and isinstance(connection.label, Link):
             connection.label.problem = message.reason
             log.error("%s: %s says: %s", self.broker.name, peer.name, message.reason)
@@ -402,7 +402,7 @@ class BrokerServer:
         sends: list[Send] = []
         contents = [found for message, _ in batch if (found := content_of(message)) is not None]
         if len(contents) > 1:
-            self.broker.foresee(contents)
+            self.broker.prematch(contents)
         rest = iter(batch)
         for _ in range(len(batch)):
             try:
@@ -435,7 +435,7 @@ class BrokerServer:
                 if connection.label is not None:
                     connection.label.is_over = True
                 connection.close()
-            elif type(message) is Refused and message.what == "hello":
+            elif type(message) is Refused and message.what == "connect":
                 connection.close()
         for connection in written:
             self._flush(connection)
@@ -472,30 +472,30 @@ class BrokerServer:
                 raise FrameError(f"version {opening.version} of the protocol; here it is {VERSION}")
             if isinstance(opening, Who):
                 if connection.stage == "introduced":
-                    raise FrameError("you have asked before: say hello, or greet")
+                    raise FrameError("you have asked before: say connect, or greet")
                 connection.stage = "introduced"
                 frames.pop(0)
                 connection.send(Who(self.broker.name))
                 connection.flush()
                 return self._first(connection, frames) if frames else []
-            if isinstance(opening, Hello):
+            if isinstance(opening, Connect):
                 return self._client_came(connection, opening)
             return self._neighbour_came(connection, opening)
         except KbnError as error:
             self._give_up(connection, str(error), type(error).__name__)
             return []
 
-    def _client_came(self, connection: Connection, hello: Hello) -> list[Send]:
-        peer = Peer("client", hello.client)
-        self._check_certificate(connection, hello.client)
-        if self._guard.admit(hello.client, hello.token) is None:
-            raise InvalidInputError(f"client {hello.client!r} is not admitted: check its token")
+    def _client_came(self, connection: Connection, connect: Connect) -> list[Send]:
+        peer = Peer("client", connect.client)
+        self._check_certificate(connection, connect.client)
+        if self._guard.admit(connect.client, connect.token) is None:
+            raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
         older = self._bound.get(peer)
-        if older is not None and hello.run < older.run:
-            raise InvalidInputError(f"a newer run of {hello.client!r} is attached")
-        connection.run = hello.run
+        if older is not None and connect.run < older.run:
+            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+        connection.run = connect.run
         sends = []
-        if older is not None and hello.run > older.run:
+        if older is not None and connect.run > older.run:
             sends = self.broker.disconnected(peer, now())  # of the older run nothing remains
         self._bind(connection, peer, "client")
         connection.allow(self.limits.frame_bytes)
@@ -665,8 +665,8 @@ def content_of(message: AnyMessage) -> bytes | None:
     """The content of a notification that a message brings, if it brings one."""
     if isinstance(message, Publish):
         return message.content
-    if isinstance(message, Fire):
+    if isinstance(message, BestEffort):
         return message.envelope.content
-    if isinstance(message, Frame) and isinstance(message.body, Carry):
+    if isinstance(message, Frame) and isinstance(message.body, Forward):
         return message.body.envelope.content
     return None

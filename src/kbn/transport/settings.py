@@ -7,7 +7,7 @@ from typing import Literal
 
 from kbn.transport.urls import parse_url
 
-Role = Literal["peer", "master", "child"]
+Role = Literal["peer", "parent", "child"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ServerLimits:
     broker_frame_bytes: int = 256 << 20
     room_bytes: int = 1 << 20
     unwritten_bytes: int = 256 << 20
-    hello_timeout_s: float = 10.0
+    connect_timeout_s: float = 10.0
     silent_s: float = 30.0
 
 

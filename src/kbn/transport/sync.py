@@ -110,8 +110,8 @@ class SyncClient:
     def unadvertise(self, id: int, *, timeout: float | None = None) -> None:
         self.call(self._client.unadvertise(id), timeout)
 
-    def settle(self, *, timeout: float | None = None) -> None:
-        self.call(self._client.settle(), timeout)
+    def barrier(self, *, timeout: float | None = None) -> None:
+        self.call(self._client.barrier(), timeout)
 
     def ask(self, what: str, /, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
         return self.call(self._client.ask(what, **about), timeout)

@@ -7,8 +7,8 @@
     host: 127.0.0.1
     brokers:
       dublin: {port: 7431}           # without a port, one that is free
-      cork: {master: dublin}
-      galway: {master: dublin}       # among equals: {peers: [dublin, cork]}
+      cork: {parent: dublin}
+      galway: {parent: dublin}       # among equals: {peers: [dublin, cork]}
     managed:                         # for `kbn overlay up --managed`; all of it may be left out
       trigger_port: 7499             # without one, one that is free
       policies: policies             # a file or a folder; those that come with kbn, unless said
@@ -44,7 +44,7 @@ MANAGED_KEYS = (
     *("trigger_port", "policies", "mib", "load_max"),
     *("subscribers", "publishers", "rate", "drift", "seed"),
 )
-BROKER_KEYS = ("port", "metrics_port", "master", "peers")
+BROKER_KEYS = ("port", "metrics_port", "parent", "peers")
 MODES = ("hierarchical", "acyclic", "general")
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ class _Reading:
     def _links(
         self, name: str, given: Mapping[str, Any], routing: str, known: tuple[str, ...]
     ) -> list[tuple[str, str]]:
-        wrong, right = ("peers", "master") if routing == "hierarchical" else ("master", "peers")
+        wrong, right = ("peers", "parent") if routing == "hierarchical" else ("parent", "peers")
         if wrong in given:
             self._fail(given[wrong], f"{name}: with {routing} routing a broker has {right}")
         if right not in given:
@@ -364,8 +364,8 @@ def _once(links: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _topology(routing: str, links: list[tuple[str, str]], names: tuple[str, ...]) -> Topology:
     if routing == "hierarchical":
-        masters: dict[str, str | None] = {name: None for name in names}
-        return Topology.hierarchy({**masters, **dict(links)})
+        parents: dict[str, str | None] = {name: None for name in names}
+        return Topology.hierarchy({**parents, **dict(links)})
     return (Topology.peers if routing == "acyclic" else Topology.general)(_once(links), names)
 
 
@@ -387,7 +387,7 @@ def _in_order(
 ) -> dict[str, tuple[str, ...]]:
     """Each broker with those it connects to, all of them before it.
 
-    A child connects to its master. Equals do not care who connects: the later to the earlier.
+    A child connects to its parent. Equals do not care who connects: the later to the earlier.
     """
     place = {name: number for number, name in enumerate(names)}
     if routing != "hierarchical":

@@ -17,7 +17,7 @@ from kbn.errors import RemotePeerError, TransportError
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
 from kbn.transport.health import HealthListener
-from kbn.transport.logs import Floodgate, event
+from kbn.transport.logs import RateLimiter, event
 from kbn.transport.metrics import CommitTimer, metrics_text, state_of
 from kbn.transport.server import BrokerServer
 
@@ -56,7 +56,7 @@ class WatchedServer(BrokerServer):
         self._watch = watch
         self._http: HealthListener | None = None
         self._is_stopping = False
-        self._gate = Floodgate()
+        self._gate = RateLimiter()
         self._refused = 0
         self._seen = _Seen()
 
@@ -124,7 +124,7 @@ class WatchedServer(BrokerServer):
             late = [
                 each["broker"]
                 for each in status["neighbours"]
-                if not each["complete"] and each["in_tree"] and each["role"] != "master"
+                if not each["complete"] and each["in_tree"] and each["role"] != "parent"
             ]
             yield f"what is wanted at {', '.join(late)} (or they have another ontology)"
 
@@ -204,7 +204,7 @@ class _Seen:
         self._states: dict[str, str] = {}
         self._problems: dict[str, str] = {}
         self._dropped: dict[str, int] = {}
-        self._gate = Floodgate()
+        self._gate = RateLimiter()
 
     def look(self, status: dict[str, Any]) -> None:
         self._look_at_neighbours(status["neighbours"])

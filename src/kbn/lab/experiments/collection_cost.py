@@ -96,7 +96,7 @@ class _Measuring:
         from random import Random
 
         self._given = parameters
-        self._dice = Random(seed)
+        self._rng = Random(seed)
         self._urls = urls
         self._progress = progress
 
@@ -109,7 +109,7 @@ class _Measuring:
             measured: dict[str, list[dict[str, float]]] = {rate: [] for rate in rates}
             rounds = int(self._given["rounds"])
             for done in range(-1, rounds):  # the first round warms up
-                for rate in self._dice.sample(rates, len(rates)):
+                for rate in self._rng.sample(rates, len(rates)):
                     self._progress(f"{rate} requests a minute", max(done, 0), rounds)
                     broker = brokers[UNMANAGED if rate == UNMANAGED else "managed"]
                     figures = await broker.window(0 if rate == UNMANAGED else int(rate))
@@ -123,7 +123,7 @@ class _Measuring:
 
     async def _at(self, name: str, stack: AsyncExitStack) -> _Broker:
         broker = _Broker(self._urls[name], int(self._urls[f"{name} pid"]), self._given)
-        await broker.begin(stack, self._dice)
+        await broker.begin(stack, self._rng)
         return broker
 
 
@@ -149,7 +149,7 @@ class _Broker:
         self._asker: Client
         self._restless: Client
 
-    async def begin(self, stack: AsyncExitStack, dice: Any) -> None:
+    async def begin(self, stack: AsyncExitStack, rng: Any) -> None:
         from kbn import data
         from kbn.lab.overlay.conference_wire import ConferenceWire
         from kbn.transport import connect
@@ -167,7 +167,7 @@ class _Broker:
             return made
 
         for number in range(self._given["subscribers"]):
-            more = dice.sample(WANTS, dice.randint(ATTRIBUTES[0] - 1, ATTRIBUTES[1] - 1))
+            more = rng.sample(WANTS, rng.randint(ATTRIBUTES[0] - 1, ATTRIBUTES[1] - 1))
             want = " and ".join([f"to = {number}", *more]).replace("{here}", here)
             await attach(f"s{number}", [want])
         self._publisher = await attach("publisher", [])

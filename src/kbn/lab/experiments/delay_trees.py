@@ -26,7 +26,7 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 if TYPE_CHECKING:
     import numpy as np
 
-    from kbn.clustering.delay_tree import Delays, DelayTree
+    from kbn.grouping.delay_tree import Delays, DelayTree
 
 MAP_MS, HOP_MS, DEVIATION = 50.0, 2.0, 0.2
 SLOTS_MAX, SLOTS_OF_SOURCE = 5, 10
@@ -47,7 +47,7 @@ class World:
 
     def grown(self) -> DelayTree:
         """A tree of the first members."""
-        from kbn.clustering.delay_tree import DelayTree
+        from kbn.grouping.delay_tree import DelayTree
 
         tree = DelayTree(self.delays, self.bounds, self.slots, PROBABILITY)
         tree.join_all(range(1, self.members + 1))
@@ -58,19 +58,19 @@ def drawn(members: int, bounds_ms: tuple[float, float], seed: int) -> World:
     """A world from a seed; the same places and slots for any bounds."""
     import numpy as np
 
-    from kbn.clustering.delay_tree import Delays
+    from kbn.grouping.delay_tree import Delays
 
     size = 1 + members + round(CHURN * members)
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     # Single precision: ten thousand peers have a hundred million links.
-    x, y = (MAP_MS * dice.random((2, size))).astype(np.float32)
+    x, y = (MAP_MS * rng.random((2, size))).astype(np.float32)
     mean = np.hypot(np.subtract.outer(x, x), np.subtract.outer(y, y))
     mean += np.float32(HOP_MS)
     np.fill_diagonal(mean, 0)
-    slots = dice.integers(0, SLOTS_MAX + 1, size)
+    slots = rng.integers(0, SLOTS_MAX + 1, size)
     slots[0] = SLOTS_OF_SOURCE
     delays = Delays(mean, np.square(np.float32(DEVIATION) * mean))
-    return World(delays, dice.uniform(*bounds_ms, size), slots, members)
+    return World(delays, rng.uniform(*bounds_ms, size), slots, members)
 
 
 def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
@@ -107,29 +107,29 @@ def _churned(
 
     import numpy as np
 
-    dice = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed, 1])
     started = perf_counter()
     tree = world.grown()
     growing_s = taken_s = perf_counter() - started
     for step in range(parameters["steps"] + 1):
         if step:
             started = perf_counter()
-            churn(tree, world, dice)
+            churn(tree, world, rng)
             if is_repaired:
                 tree.repair()
             taken_s = perf_counter() - started
         steps.append(case | {"step": step} | _kept(tree, taken_s, growing_s))
         # At first both trees are the same.
         if step == parameters["steps"] or (step == 0 and not is_repaired):
-            reliability += _reliability(tree, world, case | {"step": step}, parameters, dice)
+            reliability += _reliability(tree, world, case | {"step": step}, parameters, rng)
 
 
-def churn(tree: DelayTree, world: World, dice: np.random.Generator) -> None:
+def churn(tree: DelayTree, world: World, rng: np.random.Generator) -> None:
     """One step: those outside come, and as many of those inside leave."""
     everybody = range(1, len(world.delays))
     outside = [peer for peer in everybody if peer not in tree]
     inside = [peer for peer in everybody if peer in tree]
-    leaving = dice.choice(inside, len(outside), replace=False).tolist()
+    leaving = rng.choice(inside, len(outside), replace=False).tolist()
     for gone, come in zip(leaving, outside, strict=True):
         tree.leave(gone)
         tree.join(come)
@@ -160,7 +160,7 @@ def _reliability(
     world: World,
     case: dict[str, Any],
     parameters: Parameters,
-    dice: np.random.Generator,
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Of those whose bounds hold by the tree's word: how often they hold."""
     import numpy as np
@@ -170,7 +170,7 @@ def _reliability(
     promises = np.array([tree.promised(peer) for peer in peers])[:, None]
     rows = []
     for name in ("gamma", "lognormal"):
-        times = arrivals(tree, name, parameters["notifications"], dice)[peers]
+        times = arrivals(tree, name, parameters["notifications"], rng)[peers]
         of_each = (times <= bounds).mean(axis=1)
         rows.append(
             case
@@ -187,7 +187,7 @@ def _reliability(
 
 
 def arrivals(
-    tree: DelayTree, delays: str, notifications: int, dice: np.random.Generator
+    tree: DelayTree, delays: str, notifications: int, rng: np.random.Generator
 ) -> np.ndarray[Any, Any]:
     """When each peer (row) gets each notification (column), the links' delays being drawn."""
     import numpy as np
@@ -198,10 +198,10 @@ def arrivals(
     variance = tree.delays.variance[parents, children].astype(float)[:, None]
     shape = (len(edges), notifications)
     if delays == "gamma":
-        samples = dice.gamma(mean**2 / variance, variance / mean, shape)
+        samples = rng.gamma(mean**2 / variance, variance / mean, shape)
     else:
         squared = np.log1p(variance / mean**2)
-        samples = dice.lognormal(np.log(mean) - squared / 2, np.sqrt(squared), shape)
+        samples = rng.lognormal(np.log(mean) - squared / 2, np.sqrt(squared), shape)
     found = np.zeros((len(tree.delays), notifications))
     for (parent, child), taken in zip(edges, samples, strict=True):
         found[child] = found[parent] + taken

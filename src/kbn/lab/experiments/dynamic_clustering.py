@@ -51,9 +51,9 @@ from kbn.lab.processes import in_processes
 if TYPE_CHECKING:
     from random import Random
 
-    from kbn.clustering import Clusters, Distances, Plan
     from kbn.filters import Filter, Notification, Subscription
     from kbn.ontology import Ontology
+    from kbn.placement import Clusters, Distances, Plan
     from kbn.simulation import Network
 
 MASTERS: dict[str, str | None] = {
@@ -97,77 +97,77 @@ class World:
     """Client -> its first broker."""
 
 
-def drawn(parameters: Parameters, attributes: tuple[int, int], dice: Random) -> World:
+def drawn(parameters: Parameters, attributes: tuple[int, int], rng: Random) -> World:
     """A world with filters of so many attributes, at least and at most."""
     from kbn import data
-    from kbn.clustering import SemanticMap, clusters
     from kbn.filters.mentions import terms_named_in
     from kbn.ontology import Ontology
+    from kbn.placement import SemanticMap, clusters
 
     ontology = Ontology.load(data.path("conference"))
     parts = clusters(ontology)
     subscriptions = {
-        f"s{n}": subscription(ontology, attributes, dice) for n in range(parameters["subscribers"])
+        f"s{n}": subscription(ontology, attributes, rng) for n in range(parameters["subscribers"])
     }
     publishers = [f"p{n}" for n in range(parameters["publishers"])]
     notifications = {
-        name: publication(ontology.classes, ontology.individuals, dice.randint(1, 5), dice)
+        name: publication(ontology.classes, ontology.individuals, rng.randint(1, 5), rng)
         for name in publishers
     }
     fresh = {
         "on the same subjects": {
-            name: alike(parts, notifications[name], dice) for name in publishers
+            name: alike(parts, notifications[name], rng) for name in publishers
         },
         "on anything": {
-            name: publication(ontology.classes, ontology.individuals, dice.randint(1, 5), dice)
+            name: publication(ontology.classes, ontology.individuals, rng.randint(1, 5), rng)
             for name in publishers
         },
     }
     said: dict[str, Subscription | Notification] = {**subscriptions, **notifications}
     found = SemanticMap(ontology).medoids([terms_named_in(each) for each in said.values()])
     medoids = {name: one.term for name, one in zip(said, found, strict=True) if one.term}
-    began = {name: dice.choice(list(MASTERS)) for name in said}
+    began = {name: rng.choice(list(MASTERS)) for name in said}
     return World(ontology, parts, subscriptions, notifications, fresh, medoids, began)
 
 
-def subscription(ontology: Ontology, attributes: tuple[int, int], dice: Random) -> Subscription:
+def subscription(ontology: Ontology, attributes: tuple[int, int], rng: Random) -> Subscription:
     from kbn.filters import Subscription
 
-    return Subscription(_filter(ontology, dice.randint(*attributes), dice) for _ in range(FILTERS))
+    return Subscription(_filter(ontology, rng.randint(*attributes), rng) for _ in range(FILTERS))
 
 
-def _filter(ontology: Ontology, attributes: int, dice: Random) -> Filter:
+def _filter(ontology: Ontology, attributes: int, rng: Random) -> Filter:
     from kbn.filters import Constraint, Filter
     from kbn.ontology import Class
 
     about_classes = attributes // 2
     constraints = []
     for number in range(attributes):
-        term = Class(dice.choice(ontology.classes))
+        term = Class(rng.choice(ontology.classes))
         if number < about_classes:
-            constraints.append(Constraint("ontClass", dice.choice(("@<", "@>")), term))
+            constraints.append(Constraint("ontClass", rng.choice(("@<", "@>")), term))
         else:
             constraints.append(Constraint("ontInstance", "@=", term))
     return Filter(constraints)
 
 
 def publication(
-    classes: Sequence[str], individuals: Sequence[str], attributes: int, dice: Random
+    classes: Sequence[str], individuals: Sequence[str], attributes: int, rng: Random
 ) -> Notification:
     from kbn.filters import Notification
     from kbn.ontology import Class, Individual
 
     values = {
-        "ontClass": Class(dice.choice(classes)),
-        "ontInstance": Individual(dice.choice(individuals)),
-        "notificationNumber": dice.randrange(1000),
-        "pubTime": dice.randrange(1_000_000),
+        "ontClass": Class(rng.choice(classes)),
+        "ontInstance": Individual(rng.choice(individuals)),
+        "notificationNumber": rng.randrange(1000),
+        "pubTime": rng.randrange(1_000_000),
         "remark": "none",
     }
     return Notification(dict(list(values.items())[:attributes]))
 
 
-def alike(parts: Clusters, notification: Notification, dice: Random) -> Notification:
+def alike(parts: Clusters, notification: Notification, rng: Random) -> Notification:
     """A notification whose class and individual come from the clusters of another's."""
     ontology = parts.ontology
     near: dict[str, list[str]] = {"ontClass": [], "ontInstance": []}
@@ -177,7 +177,7 @@ def alike(parts: Clusters, notification: Notification, dice: Random) -> Notifica
             members = parts.members(parts.placed[term.iri])  # type: ignore[union-attr]
             near[attribute] = sorted(members.intersection(kind))
     individuals = near["ontInstance"] or ontology.individuals
-    return publication(near["ontClass"], individuals, len(notification.attributes), dice)
+    return publication(near["ontClass"], individuals, len(notification.attributes), rng)
 
 
 # The network.
@@ -222,10 +222,10 @@ class Overlay:
 
         Those who have no choice come first.
         """
-        seats = {name: plan.seats_for(medoid) for name, medoid in self.world.medoids.items()}
+        assignments = {name: plan.seats_for(medoid) for name, medoid in self.world.medoids.items()}
         loads: Counter[str] = Counter()
-        for name in sorted(seats, key=lambda name: len(seats[name]) > 1):
-            chosen = min(seats[name], key=lambda seat: loads[seat])
+        for name in sorted(assignments, key=lambda name: len(assignments[name]) > 1):
+            chosen = min(assignments[name], key=lambda assignment: loads[assignment])
             loads[chosen] += 1
             if chosen != self.broker(name):
                 self.network.clients[name].move(chosen)
@@ -238,14 +238,16 @@ class Overlay:
         over the network would go to its middle, and all such subscribers to the same place: better
         when its publishers have come towards it first.
         """
-        from kbn.clustering import Seat, moves
+        from kbn.placement import Assignment, moves
 
         count = 0
         for clients in (self.world.notifications, self.world.subscriptions):
             partners = self._partners(clients)
-            seats = [Seat(each, self.broker(each), partners.get(each, {})) for each in clients]
-            others = self.loads() - Counter(seat.broker for seat in seats)
-            found = moves(seats, self.apart, load_max, others=others)
+            assignments = [
+                Assignment(each, self.broker(each), partners.get(each, {})) for each in clients
+            ]
+            others = self.loads() - Counter(assignment.broker for assignment in assignments)
+            found = moves(assignments, self.apart, load_max, others=others)
             for move in found:
                 self.network.clients[move.client].move(move.new)
             self.network.run()
@@ -269,7 +271,7 @@ class Overlay:
 
 def attached(world: World) -> Overlay:
     """Everybody at the broker they came to first, their subscriptions known."""
-    from kbn.clustering import distances
+    from kbn.placement import distances
     from kbn.simulation import Network
 
     network = Network(MASTERS, world.ontology, keeps_roots=True)
@@ -286,7 +288,7 @@ def planned(
     overlay: Overlay, planner: str, limit: float, heard: Mapping[str, list[tuple[str, int]]]
 ) -> Plan:
     """A plan by what was heard while everybody sat anywhere."""
-    from kbn.clustering import plan
+    from kbn.placement import plan
 
     ontology, of = overlay.world.ontology, overlay.world.medoids
     if planner == "taxonomic":

@@ -38,12 +38,10 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     batches, changes = [], []
     for done, shape in enumerate(SHAPES):
         progress(shape, done, len(SHAPES))
-        dice = Random(f"{seed}/{shape}")
-        ontology = generated(parameters["classes"], shape, dice)
-        batches += [
-            _batch(ontology, shape, kind, parameters, dice) for kind in ("anywhere", "near")
-        ]
-        changes.append(_changes(ontology, shape, parameters, dice))
+        rng = Random(f"{seed}/{shape}")
+        ontology = generated(parameters["classes"], shape, rng)
+        batches += [_batch(ontology, shape, kind, parameters, rng) for kind in ("anywhere", "near")]
+        changes.append(_changes(ontology, shape, parameters, rng))
     made = pa.Table.from_pylist
     return [
         Table("batches", made(batches), "Medoids of many clients"),
@@ -51,7 +49,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     ]
 
 
-def generated(classes: int, shape: str, dice: Random) -> Ontology:
+def generated(classes: int, shape: str, rng: Random) -> Ontology:
     """A hierarchy of so many classes, each below one or two of about a third of its number."""
     from tempfile import TemporaryDirectory
 
@@ -59,39 +57,39 @@ def generated(classes: int, shape: str, dice: Random) -> Ontology:
 
     with TemporaryDirectory() as folder:
         file = Path(folder) / "generated.nt"
-        file.write_text("\n".join(_triples(classes, shape, dice)), encoding="utf-8")
+        file.write_text("\n".join(_triples(classes, shape, rng)), encoding="utf-8")
         return Ontology.load(file, cache=False)
 
 
-def _triples(classes: int, shape: str, dice: Random) -> Iterator[str]:
+def _triples(classes: int, shape: str, rng: Random) -> Iterator[str]:
     a = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
     below = "<http://www.w3.org/2000/01/rdf-schema#subClassOf>"
     for number in range(classes):
         yield f"<{SPACE}{number}> {a} <http://www.w3.org/2002/07/owl#Class> ."
         if not number:
             continue
-        count = 1 if shape == "tree" else dice.choice((1, 1, 2))
+        count = 1 if shape == "tree" else rng.choice((1, 1, 2))
         lowest, highest = max(0, number // 3 - 200), max(1, number // 3 + 1)
-        for wider in {dice.randrange(lowest, highest) for _ in range(count)}:
+        for wider in {rng.randrange(lowest, highest) for _ in range(count)}:
             yield f"<{SPACE}{number}> {below} <{SPACE}{wider}> ."
 
 
-def _named(classes: int, count: int, kind: str, dice: Random) -> list[str]:
+def _named(classes: int, count: int, kind: str, rng: Random) -> list[str]:
     if kind == "anywhere":
-        return [f"{SPACE}{dice.randrange(classes)}" for _ in range(count)]
-    first = dice.randrange(max(1, classes - NEAR))
-    return [f"{SPACE}{min(classes - 1, first + dice.randrange(NEAR))}" for _ in range(count)]
+        return [f"{SPACE}{rng.randrange(classes)}" for _ in range(count)]
+    first = rng.randrange(max(1, classes - NEAR))
+    return [f"{SPACE}{min(classes - 1, first + rng.randrange(NEAR))}" for _ in range(count)]
 
 
 def _batch(
-    ontology: Ontology, shape: str, kind: str, parameters: Parameters, dice: Random
+    ontology: Ontology, shape: str, kind: str, parameters: Parameters, rng: Random
 ) -> dict[str, Any]:
     from time import process_time
 
-    from kbn.clustering import SemanticMap
+    from kbn.placement import SemanticMap
 
     classes, clients = parameters["classes"], parameters["clients"]
-    sets = [_named(classes, parameters["terms"], kind, dice) for _ in range(clients)]
+    sets = [_named(classes, parameters["terms"], kind, rng) for _ in range(clients)]
     SemanticMap(ontology).medoids(sets[:2])  # compiles
     fresh = SemanticMap(ontology)
     started = process_time()
@@ -108,25 +106,23 @@ def _batch(
     }
 
 
-def _changes(
-    ontology: Ontology, shape: str, parameters: Parameters, dice: Random
-) -> dict[str, Any]:
+def _changes(ontology: Ontology, shape: str, parameters: Parameters, rng: Random) -> dict[str, Any]:
     from collections import Counter
     from time import process_time
 
-    from kbn.clustering import RunningMedoid, SemanticMap
+    from kbn.placement import RunningMedoid, SemanticMap
 
     semantic_map = SemanticMap(ontology)
     running, held = (
         RunningMedoid(semantic_map),
-        _named(parameters["classes"], HELD, "anywhere", dice),
+        _named(parameters["classes"], HELD, "anywhere", rng),
     )
     running.add(held)
     assert running.medoid() == semantic_map.medoid(Counter(held))
     kept = scratch = 0.0
     for _ in range(parameters["changes"]):
         gone, held = held[:CHANGED], held[CHANGED:]
-        new = dice.choices(held, k=CHANGED)
+        new = rng.choices(held, k=CHANGED)
         held = held + new
         started = process_time()
         running.remove(gone)

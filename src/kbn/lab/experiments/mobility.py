@@ -5,11 +5,11 @@ of 1 to 6 attributes, from one broker to another: with one instruction to their 
 one. With the broker took 3.6 to 9.6 s, one by one 5.1 to 16.3 s, and notifications published in the
 meantime may be lost; none were published.
 
-Here both brokers are below a master, where a publisher sits and publishes throughout: before the
+Here both brokers are below a parent, where a publisher sits and publishes throughout: before the
 first leaves and after the last has come. Each subscriber must get every notification that its
 filters match, once, in the order published. *One by one*: the next is told when the one before has
 arrived. *With the broker*: one instruction to the broker, which tells all its clients at once. (The
-source's broker kept its clients and changed its master; ours sends them to the other broker.)
+source's broker kept its clients and changed its parent; ours sends them to the other broker.)
 *Leaving first*, for comparison, is what the source's subscribers did: unsubscribe, go, subscribe.
 
 Each size and way is run twice: quietly, for the messages and the time that moving alone takes, and
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WAYS = ("with the broker", "one by one", "leaving first")
 FROM, TO = "source", "destination"
-MASTERS: dict[str, str | None] = {"master": None, FROM: "master", TO: "master"}
+MASTERS: dict[str, str | None] = {"parent": None, FROM: "parent", TO: "parent"}
 ATTRIBUTES = 6
 AT_MOST_S = 3600.0
 
@@ -210,7 +210,7 @@ def _while_published(
 
     rng = Random(f"{seed}/{size}/published")
     network, clients, wanted = _network(ontology, size, seed)
-    publisher = network.client("publisher", "master")
+    publisher = network.client("publisher", "parent")
     network.run()
     sent: list[Notification] = []
     is_over = False

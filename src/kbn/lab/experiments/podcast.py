@@ -25,8 +25,8 @@ FIGURES = {
     6: ("roots", 3, "Root filters at level 3"),
     7: ("roots", 4, "Root filters at level 4"),
     8: ("roots", 5, "Root filters at level 5"),
-    9: ("roots", 1, "Root filters at the master"),
-    10: ("filters", 1, "Table size at the master"),
+    9: ("roots", 1, "Root filters at the parent"),
+    10: ("filters", 1, "Table size at the parent"),
 }
 THEIRS = {
     4: "smaller with 2 and 3 clusters for as many subscriptions; begins to level out",
@@ -47,10 +47,10 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     rows = {what: [row for one in found for row in one[what]] for what in found[0]}
     notes = (
         "Means over the brokers of a level. filters: the distinct filters in the table; roots: "
-        "those that no other covers, which is what the master is told; received: subscriptions of "
+        "those that no other covers, which is what the parent is told; received: subscriptions of "
         "clients and roots of children that ever came.",
         "The source's Figures 4 to 10 are pictures; in words they say what stands beside.",
-        "The master's roots are the widest of all filters in the network, wherever they came in: "
+        "The parent's roots are the widest of all filters in the network, wherever they came in: "
         "with complete covering they cannot depend on clusters, as the source's do. Its table can.",
     )
     levels = Table(
@@ -66,7 +66,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
         "notifications",
         pa.Table.from_pylist(rows["passages"]),
         "What became of sampled notifications",
-        ("A broker passes every notification to its master, and to the children that want it.",),
+        ("A broker passes every notification to its parent, and to the children that want it.",),
     )
     runs = Table("runs", pa.Table.from_pylist(rows["summary"]), "The runs", (_RUN_NOTE,))
     return [levels, most, passages, runs]

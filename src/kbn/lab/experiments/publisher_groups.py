@@ -28,8 +28,8 @@ from kbn.lab.publishers import Setting, facts, grow, grown, mean_connections, se
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kbn.clustering import Groups
-    from kbn.clustering.cells import SubscriptionClusters
+    from kbn.grouping import Groups
+    from kbn.lab.baselines.cells import SubscriptionClusters
 
 Facts = dict[str, Any]
 
@@ -228,7 +228,7 @@ def _gain(row: dict[str, Any], rows: list[dict[str, Any]]) -> float | None:
 
 def _suits(parameters: Parameters, seed: int) -> list[dict[str, Any]]:
     """Strategies and baselines for the same publishers, with a subscriber for each combination."""
-    from kbn.clustering.subscription_clusters import BASELINES
+    from kbn.lab.baselines.subscription_clusters import BASELINES
 
     setting = Setting("4", parameters["limited"], connections=LIMITS[0])
     rows = [

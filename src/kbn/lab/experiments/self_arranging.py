@@ -90,14 +90,14 @@ class _Arranged:
 
     def begin(self) -> None:
         """Have a policy server, with the policies that come with kbn."""
+        from kbn.management.assignments import Assignments
         from kbn.management.engine import PolicyEngine
         from kbn.management.mib import Mib
-        from kbn.management.places import Places
         from kbn.management.policies import PolicySet
         from kbn.management.policy_server import PolicyServer
 
         engine = PolicyEngine(Mib(), PolicySet.shipped())
-        self._server = PolicyServer("policies", engine, Places(self._world.ontology), LOAD_MAX)
+        self._server = PolicyServer("policies", engine, Assignments(self._world.ontology), LOAD_MAX)
         self._managed.serve(self._server)
 
     def publish(self) -> None:

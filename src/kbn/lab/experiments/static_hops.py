@@ -1,14 +1,14 @@
 """static-hops: how many brokers does a notification pass when clients are put near their partners?
 
-The thesis (6.3.3, Table 17, Figures 23 to 25) has 11 brokers, one of them the master of all, 3000
+The thesis (6.3.3, Table 17, Figures 23 to 25) has 11 brokers, one of them the parent of all, 3000
 subscribers and 3000 publishers with 4 publications each, of which 3000 are delivered. Spread at
 random over all brokers (one cluster), 28 % of deliveries pass 1 to 3 brokers; put by hand into 3 or
-6 clusters below the master, near the partner they are expected to have, 80 % and 95 %. Time grew
+6 clusters below the parent, near the partner they are expected to have, 80 % and 95 %. Time grew
 linearly with hops.
 
 What the thesis leaves open, and what is chosen here:
 
-- *The tree* is a picture. Here three arms hang below the master, chains of 4, 3 and 3 brokers; an
+- *The tree* is a picture. Here three arms hang below the parent, chains of 4, 3 and 3 brokers; an
   arm is one of three clusters, and its upper two brokers and the rest are two of six. Of three
   shapes looked at it is the nearest to the source's 28 %: 42 % of pairs of places are within 3
   hops, against 44 % with levels of 1, 2, 4 and 4 brokers and 50 % with 1, 3 and 7.
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from kbn.filters import Notification, Subscription
     from kbn.simulation import Network
 
-MASTER = "master"
+PARENT = "parent"
 ARMS = (("a1", "a2", "a3", "a4"), ("b1", "b2", "b3"), ("c1", "c2", "c3"))
 CLUSTERS: dict[int, tuple[tuple[str, ...], ...]] = {
-    1: ((MASTER, *ARMS[0], *ARMS[1], *ARMS[2]),),
+    1: ((PARENT, *ARMS[0], *ARMS[1], *ARMS[2]),),
     3: ARMS,
     6: tuple(half for arm in ARMS for half in (arm[:2], arm[2:])),
 }
@@ -51,11 +51,11 @@ PUBLICATIONS = 4
 THEIR_SHARE_WITHIN_3 = {1: 0.28, 3: 0.80, 6: 0.95}
 
 
-def masters() -> dict[str, str | None]:
-    """Each broker and its master."""
-    found: dict[str, str | None] = {MASTER: None}
+def parents() -> dict[str, str | None]:
+    """Each broker and its parent."""
+    found: dict[str, str | None] = {PARENT: None}
     for arm in ARMS:
-        found.update(zip(arm, (MASTER, *arm), strict=False))
+        found.update(zip(arm, (PARENT, *arm), strict=False))
     return found
 
 
@@ -173,7 +173,7 @@ def _one(
     from kbn.simulation import Network
 
     rng = Random(f"{seed}/{clusters}")
-    network = Network(masters(), Ontology.load(data.path("conference")))
+    network = Network(parents(), Ontology.load(data.path("conference")))
     _subscribe_all(network, pairs, clusters, rng, semantic=kind == "semantic")
     before = _passed_on(network)
     deliveries = _publish_all(network, pairs, clusters, rng)

@@ -34,7 +34,7 @@ async def main(given: argparse.Namespace) -> None:
         limits=limits,
     )
     links = [LinkTo(url, "peer") for url in given.peer]
-    links += [LinkTo(url, "master") for url in given.master]
+    links += [LinkTo(url, "parent") for url in given.parent]
     server = BrokerServer(
         broker, store, links=links, limits=ServerLimits(connections=100_000), port=given.port
     )
@@ -49,7 +49,7 @@ if __name__ == "__main__":
     parser.add_argument("--store", default="")
     parser.add_argument("--routing", default="acyclic")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--master", action="append", default=[])
+    parser.add_argument("--parent", action="append", default=[])
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--ontology", default="")
     parser.add_argument("--trigger", default="")

@@ -18,14 +18,14 @@ from typing import Any
 from kbn.broker import content, wire
 from kbn.broker.messages import (
     Alive,
+    ConnAck,
+    Connect,
     Credit,
     Deliver,
     Grant,
-    Hello,
     Publish,
     Refused,
     Subscribe,
-    Welcome,
 )
 from kbn.errors import KbnError
 
@@ -98,7 +98,7 @@ class KbnWire(Wire):
         self.room = asyncio.Event()
 
     def begin(self) -> None:
-        self.transport.write(wire.encode(Hello(self._name, 1, window=WINDOW)))
+        self.transport.write(wire.encode(Connect(self._name, 1, window=WINDOW)))
         self._stay_alive()
 
     def _stay_alive(self) -> None:
@@ -120,7 +120,7 @@ class KbnWire(Wire):
                 case Grant(total):
                     self._granted = total
                     self.room.set()
-                case Welcome(credit=credit):
+                case ConnAck(credit=credit):
                     self._granted = credit
                     self._subscribe()
                 case Refused(what, _, kind, reason):

@@ -63,11 +63,11 @@ def run(settings: Settings, progress: Progress = silent) -> Report:
     """Move them both ways, and account for every notification."""
     with ExitStack() as stack:
         urls: dict[str, str] = {}
-        for name, master in (("root", None), ("a", "root"), ("b", "root"), ("x", "a")):
+        for name, parent in (("root", None), ("a", "root"), ("b", "root"), ("x", "a")):
             command = [sys.executable, "-m", "kbn.lab.overlay.broker_process", "--name", name]
             command += ["--routing", "hierarchical"]
-            if master is not None:
-                command += ["--master", urls[master]]
+            if parent is not None:
+                command += ["--parent", urls[parent]]
             process = stack.enter_context(started(command, stdout=PIPE, text=True))
             assert process.stdout is not None
             urls[name] = process.stdout.readline().strip()
@@ -93,7 +93,7 @@ class _Moving:
             publisher = await stack.enter_async_context(
                 connect(self.urls["root"], name="publisher", when_slow="block")
             )
-            await publisher.settle()
+            await publisher.barrier()
             for how, move in (
                 ("with their broker", self._move_broker),
                 ("one by one", self._move_one_by_one),
@@ -113,7 +113,7 @@ class _Moving:
             asyncio.ensure_future(self._read(n, client)) for n, client in enumerate(self.clients)
         ]
         self.chief = await stack.enter_async_context(connect(self.urls["x"], name="chief"))
-        await asyncio.gather(*(client.settle() for client in self.clients))
+        await asyncio.gather(*(client.barrier() for client in self.clients))
 
     async def _read(self, n: int, client: Client) -> None:
         async for notification in client.subscribe(f"to = {n}"):
@@ -130,7 +130,7 @@ class _Moving:
         seconds = perf_counter() - started
         self.stopping = True
         await publishing
-        await publisher.settle()
+        await publisher.barrier()
         await asyncio.sleep(0.2)
         with_all = sum(map(len, self.sent))
         await self._until(lambda: sum(map(len, self.got)) >= with_all, must=False)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kbn.transport.ending import until_told
 
 if TYPE_CHECKING:
-    from kbn.clustering import SemanticMap
+    from kbn.placement import SemanticMap
     from kbn.transport import Client, Feed
 
 TOPIC = "topic"
@@ -36,7 +36,7 @@ class Population:
         self._map = semantic_map
         self._trigger = trigger
         self._urls = urls
-        self._dice = Random(seed)
+        self._rng = Random(seed)
         self._stack = AsyncExitStack()
         self._feeds: dict[str, tuple[Client, Feed, asyncio.Task[None]]] = {}
         self._publishers: list[tuple[Any, str]] = []
@@ -56,21 +56,21 @@ class Population:
         from kbn.transport.managed_publisher import ManagedPublisher
 
         for number in range(len(self._feeds), len(self._feeds) + subscribers):
-            client = connect(self._dice.choice(self._urls), name=f"s{number}")
+            client = connect(self._rng.choice(self._urls), name=f"s{number}")
             await self._stack.enter_async_context(client)
             await self._want(client)
         individuals = sorted(self._ontology.individuals) or sorted(self._ontology.classes)
         for _ in range(publishers):
-            url = self._dice.choice(self._urls)
+            url = self._rng.choice(self._urls)
             publisher = ManagedPublisher(self._trigger, self._map, url=url)
             await self._stack.enter_async_context(publisher)
-            self._publishers.append((publisher, self._dice.choice(individuals)))
+            self._publishers.append((publisher, self._rng.choice(individuals)))
 
     async def drift(self) -> None:
         """One subscriber's interests become others."""
         if not self._feeds:
             return
-        client, feed, reading = self._feeds[self._dice.choice(sorted(self._feeds))]
+        client, feed, reading = self._feeds[self._rng.choice(sorted(self._feeds))]
         reading.cancel()
         await feed.cancel()
         await self._want(client)
@@ -80,11 +80,11 @@ class Population:
         from kbn.ontology import Term
 
         if self._publishers:
-            publisher, subject = self._dice.choice(self._publishers)
+            publisher, subject = self._rng.choice(self._publishers)
             await publisher.publish({TOPIC: Term(subject)})
 
     async def _want(self, client: Client) -> None:
-        wanted = self._dice.choice(sorted(self._ontology.classes))
+        wanted = self._rng.choice(sorted(self._ontology.classes))
         feed = await client.subscribe(f"{TOPIC} @= <{wanted}> or {TOPIC} @> <{wanted}>")
         reading = asyncio.ensure_future(self._read(feed))
         self._feeds[client.name] = (client, feed, reading)
@@ -103,8 +103,8 @@ def told(hops: Counter[int]) -> dict[str, Any]:
 
 async def live(arguments: argparse.Namespace) -> None:
     """Publish, drift and tell, until told to end."""
-    from kbn.clustering import SemanticMap
     from kbn.ontology import Ontology
+    from kbn.placement import SemanticMap
 
     semantic_map = SemanticMap(Ontology.load(arguments.ontology, reasoning=arguments.reasoning))
     urls = arguments.urls.split(",")

@@ -25,11 +25,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from kbn.clustering import PLANNERS
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
 from kbn.ontology.compiled import Reasoning
 from kbn.ontology.loading import LEVELS
+from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
 from kbn.spark.conversions import TERM_KINDS
 from kbn.spark.feeds import FEED_MAPPING

@@ -1,0 +1,438 @@
+"""Publisher groups: clusters of attribute combinations, with few connections and few mistakes.
+
+Ω is the set of all attributes. A publisher p advertises Ψ ⊆ Ω and always sends all of Ψ, so what it
+offers are the non-empty subsets of Ψ. A cluster holds combinations, each in at most one cluster. A
+publisher is connected to every cluster that holds one it offers and sends each notification to all
+of them; a subscriber wants one combination Φ and is connected to the one cluster that holds it. A
+notification with Φ ⊄ Ψ is a false positive. One cluster for each combination would have none, but
+takes 2^|Ψ| - 1 connections of each publisher; so publishers have a limit, and the strategies
+(`strategies.py`) differ in what they put together to keep it.
+
+The tables are in `kernels/lattice.py`. They are kept per set of attributes, not per publisher, so
+an arrival costs the same among a thousand publishers and among a hundred thousand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbn.errors import InvalidInputError
+from kbn.grouping.combinations import (
+    Advertisement,
+    Attributes,
+    Combination,
+    attributes_of,
+    parts,
+)
+from kbn.grouping.kernels import departing, lattice, reordering
+from kbn.grouping.strategies import (
+    ARRIVALS,
+    UNLIMITED,
+    WITHOUT_LIMITS,
+    chance_of,
+    check_choice,
+    reordered,
+)
+
+PublisherId = Hashable
+SubscriberId = Hashable
+Connections = int | Mapping[Any, int | None] | Sequence[int | None] | None
+
+REORDER_MIN = 16
+"""So many publishers of strategy 4 come before everything is arranged anew the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherCluster:
+    """A cluster: what it holds, how many publishers are connected, and how often they disturb.
+
+    `number` counts the clusters ever made, from 1. The rate is that of one subscriber for each
+    combination and one notification of each publisher.
+    """
+
+    number: int
+    combinations: frozenset[Combination]
+    publishers: int
+    false_positive_rate: float
+
+
+class Delivery(NamedTuple):
+    """How many notifications arrived at subscribers, and how many of them were unwanted."""
+
+    received: int
+    false_positives: int
+
+    @property
+    def rate(self) -> float:
+        """The share that was unwanted; 0 when nothing arrived."""
+        return self.false_positives / self.received if self.received else 0.0
+
+
+class _Publisher(NamedTuple):
+    kind: int
+    limit: int
+    number: int  # of its arrival
+
+
+class Groups:
+    """Clusters that follow publishers and subscribers as they come and go.
+
+    >>> groups = Groups(["price", "city", "size"], strategy="3.1")
+    >>> groups.arrive("shop", ["price", "city"], connections=2)
+    >>> groups.arrive("agency", ["price", "size"], connections=2)
+    >>> groups.subscribe("ann", ["price"])
+    >>> groups.deliver("agency")
+    Delivery(received=1, false_positives=0)
+    >>> groups.depart("shop")
+    >>> [cluster.publishers for cluster in groups.clusters]
+    [1]
+    """
+
+    def __init__(
+        self,
+        attributes: Iterable[str],
+        *,
+        strategy: str = "4",
+        order: str = "descending",
+        seed: int = 0,
+    ) -> None:
+        check_choice(strategy, order, seed)
+        self.attributes = Attributes(attributes)
+        self.strategy = strategy
+        self.order = order
+        self.seed = seed
+        self._arrived = 0
+        self._publishers: dict[PublisherId, _Publisher] = {}
+        self._limits: dict[int, Counter[int]] = {}  # kind -> how many have which limit
+        self._subscribers: dict[SubscriberId, int] = {}
+        self._wanted = np.zeros(1 << len(self.attributes), np.int64)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._tables = lattice.empty(len(self.attributes))
+        self._tables.weight[:] += self._wanted
+        self._reorder_at = REORDER_MIN
+        self._present = 0
+
+    # Coming and going.
+
+    def arrive(
+        self,
+        publisher: PublisherId,
+        advertisement: Advertisement,
+        connections: int | None = None,
+    ) -> None:
+        """A publisher comes; `connections` is the most it may have, None for no limit."""
+        if publisher in self._publishers:
+            raise InvalidInputError(f"the publisher {publisher!r} is there already")
+        kind = self.attributes.mask(advertisement, f"the publisher {publisher!r}")
+        limit = _limit(connections, publisher, self.strategy)
+        self._arrived += 1
+        newcomer = _Publisher(kind, limit, self._arrived)
+        self._publishers[publisher] = newcomer
+        self._limits.setdefault(kind, Counter())[limit] += 1
+        self._place(newcomer)
+
+    def _place(self, newcomer: _Publisher) -> None:
+        by_size = self.order == "descending"
+        chance = _NO_CHANCE if by_size else chance_of(self.seed, newcomer.number)
+        ARRIVALS[self.strategy](self._tables, newcomer.kind, newcomer.limit, by_size, chance)
+        self._present += 1
+        if self.strategy == "4" and self._present >= self._reorder_at:
+            self.reorder()
+
+    def depart(self, publisher: PublisherId) -> None:
+        """A publisher goes, and what it alone offered; clusters kept apart only for it rejoin.
+
+        Under strategy 1 nothing is left of it. Under the others the clusters may still show that it
+        was there; `rebuild` removes that trace at the price of moving more of the others.
+        """
+        kind, limit, _ = self._known(publisher)
+        del self._publishers[publisher]
+        limits = self._limits[kind]
+        limits[limit] -= 1
+        limits += Counter()  # drops what has none left
+        departing.depart(self._tables, kind, min(limits, default=UNLIMITED))
+        self._present -= 1
+        if self.strategy == "4" and not reordering.is_broad(kind):
+            reordering.improve_kind(self._tables, kind)
+
+    def subscribe(self, subscriber: SubscriberId, combination: Iterable[str]) -> None:
+        """A subscriber comes, and is connected to the cluster of its combination.
+
+        Where no publisher offers it, the subscriber waits for one. Under strategy 4 a cluster is
+        looked at again when the subscribers of a combination have doubled.
+        """
+        if subscriber in self._subscribers:
+            raise InvalidInputError(f"the subscriber {subscriber!r} is there already")
+        mask = self.attributes.mask(combination, f"the subscriber {subscriber!r}")
+        self._subscribers[subscriber] = mask
+        self._want(mask, 1)
+        count = int(self._wanted[mask])
+        cluster = self._tables.owner[mask]
+        if self.strategy == "4" and cluster >= 0 and count & (count - 1) == 0:
+            reordering.improve_cluster(self._tables, cluster)
+
+    def unsubscribe(self, subscriber: SubscriberId) -> None:
+        """A subscriber goes."""
+        if subscriber not in self._subscribers:
+            raise InvalidInputError(f"there is no subscriber {subscriber!r} to unsubscribe")
+        self._want(self._subscribers.pop(subscriber), -1)
+
+    def _want(self, mask: int, more: int) -> None:
+        self._wanted[mask] += more
+        self._tables.weight[mask] += more
+
+    def reorder(self) -> bool:
+        """Arrange everything anew as strategy 4 does, if that is better; whether it was.
+
+        Strategy 4 does so by itself whenever a quarter more publishers are there.
+        """
+        if self.strategy != "4":
+            raise InvalidInputError(f"strategy {self.strategy} does not reorder; strategy 4 does")
+        self._reorder_at = max(REORDER_MIN, self._present * 5 // 4)
+        return reordered(self._tables)
+
+    def rebuild(self) -> None:
+        """Make the clusters anew, as if those who departed had never come."""
+        self._clear()
+        for publisher in sorted(self._publishers.values(), key=lambda each: each.number):
+            self._place(publisher)
+
+    # What there is.
+
+    @property
+    def clusters(self) -> tuple[PublisherCluster, ...]:
+        """The clusters, the oldest first."""
+        received, unwanted = self._arriving(self._offered(), self._tables.publishers)
+        made = []
+        for cluster in self._numbers():
+            total = int(received[cluster])
+            held = self._chain(cluster)
+            made.append(
+                PublisherCluster(
+                    number=int(self._tables.born[cluster]) + 1,
+                    combinations=frozenset(self.attributes.combination(m) for m in held),
+                    publishers=total // len(held),
+                    false_positive_rate=float(unwanted[cluster]) / total,
+                )
+            )
+        return tuple(made)
+
+    @property
+    def connections(self) -> dict[PublisherId, tuple[int, ...]]:
+        """For each publisher the numbers of the clusters it is connected to."""
+        of_kind = {kind: self._clusters_of(kind) for kind in self._kinds()}
+        return {publisher: of_kind[each.kind] for publisher, each in self._publishers.items()}
+
+    @property
+    def limits(self) -> dict[PublisherId, int | None]:
+        """For each publisher the most connections it may have; None for no limit."""
+        return {
+            publisher: None if each.limit == UNLIMITED else each.limit
+            for publisher, each in self._publishers.items()
+        }
+
+    @property
+    def wanted(self) -> dict[Combination, int]:
+        """How many subscribers there are for each combination anybody subscribed to."""
+        return {
+            self.attributes.combination(int(mask)): int(self._wanted[mask])
+            for mask in np.flatnonzero(self._wanted)
+        }
+
+    @property
+    def subscribers(self) -> dict[SubscriberId, Combination]:
+        """What each subscriber wants."""
+        return {key: self.attributes.combination(mask) for key, mask in self._subscribers.items()}
+
+    def attributes_of(self, publisher: PublisherId) -> Combination:
+        """What a publisher sends."""
+        return self.attributes.combination(self._known(publisher).kind)
+
+    def cluster_of(self, combination: Iterable[str]) -> int | None:
+        """The number of the cluster that holds a combination; None when nobody offers it."""
+        cluster = self._tables.owner[self.attributes.mask(combination, "the combination")]
+        return int(self._tables.born[cluster]) + 1 if cluster >= 0 else None
+
+    def publishers_of(self, number: int) -> tuple[PublisherId, ...]:
+        """Who is connected to the cluster with that number, in order of arrival."""
+        kinds = {kind for kind in self._kinds() if number in self._clusters_of(kind)}
+        if not kinds:
+            raise InvalidInputError(f"there is no cluster {number}")
+        return tuple(key for key, each in self._publishers.items() if each.kind in kinds)
+
+    def deliver(self, publisher: PublisherId, notifications: int = 1) -> Delivery:
+        """What arrives at the subscribers when a publisher sends so many notifications."""
+        kind = self._known(publisher).kind
+        received, unwanted = departing.deliver(self._tables, kind, self._wanted)
+        return Delivery(received * notifications, unwanted * notifications)
+
+    def deliveries(
+        self,
+        wanted: Mapping[Combination, int] | None = None,
+        sent: Mapping[PublisherId, int] | None = None,
+    ) -> Delivery:
+        """What arrives in all: `wanted` subscribers per combination, `sent` by each publisher.
+
+        By default there is one subscriber for each combination on offer (`groups.wanted` are those
+        who subscribed), and each publisher sends one notification.
+        """
+        received, unwanted = self._arriving(self._wanting(wanted), self._sending(sent))
+        return Delivery(int(received.sum()), int(unwanted.sum()))
+
+    def false_positive_rate(
+        self,
+        wanted: Mapping[Combination, int] | None = None,
+        sent: Mapping[PublisherId, int] | None = None,
+    ) -> float:
+        """False positives among the notifications received; see `deliveries`."""
+        return self.deliveries(wanted, sent).rate
+
+    def check_invariants(self) -> None:
+        """Assert what must hold at every step, counted from nothing but who is there.
+
+        Each combination on offer is in one cluster and no other is in any; connections are those of
+        the definition; nobody has more than their limit.
+        """
+        tables = self._tables
+        offered = {part for each in self._publishers.values() for part in parts(each.kind)}
+        held = [mask for cluster in self._numbers() for mask in self._chain(cluster)]
+        assert len(held) == len(set(held)), "a combination is in two clusters"
+        assert set(held) == offered, "clusters hold what is offered, and all of it"
+        assert {m for m, owner in enumerate(tables.owner.tolist()) if owner >= 0} == offered
+        kinds = Counter(each.kind for each in self._publishers.values())
+        assert dict(kinds) == {kind: int(tables.publishers[kind]) for kind in self._kinds()}
+        for publisher, each in self._publishers.items():
+            used = len({int(tables.owner[part]) for part in parts(each.kind)})
+            assert used == tables.used[each.kind], f"{publisher!r}: connections miscounted"
+            assert used <= each.limit, f"{publisher!r} has {used} connections of {each.limit}"
+
+    # Inside.
+
+    def _known(self, publisher: PublisherId) -> _Publisher:
+        if publisher not in self._publishers:
+            raise InvalidInputError(f"there is no publisher {publisher!r}")
+        return self._publishers[publisher]
+
+    def _kinds(self) -> list[int]:
+        return [int(kind) for kind in self._tables.kinds[: self._tables.counts[lattice.KINDS]]]
+
+    def _numbers(self) -> list[int]:
+        there = np.flatnonzero(self._tables.size > 0)
+        return [int(cluster) for cluster in there[np.argsort(self._tables.born[there])]]
+
+    def _chain(self, cluster: int) -> list[int]:
+        found = []
+        mask = int(self._tables.first[cluster])
+        while mask >= 0:
+            assert self._tables.owner[mask] == cluster, "a chain leads into another cluster"
+            found.append(mask)
+            mask = int(self._tables.after[mask])
+        assert len(found) == self._tables.size[cluster], "a cluster's size is miscounted"
+        return found
+
+    def _clusters_of(self, kind: int) -> tuple[int, ...]:
+        owners = {int(self._tables.owner[part]) for part in parts(kind)}
+        return tuple(sorted(int(self._tables.born[owner]) + 1 for owner in owners))
+
+    def _offered(self) -> Any:
+        return (self._tables.owner >= 0).astype(np.int64)
+
+    def _wanting(self, wanted: Mapping[Combination, int] | None) -> Any:
+        if wanted is None:
+            return self._offered()
+        counts = np.zeros_like(self._wanted)
+        for combination, count in wanted.items():
+            counts[self.attributes.mask(combination, "a combination wanted")] += count
+        return counts
+
+    def _sending(self, sent: Mapping[PublisherId, int] | None) -> Any:
+        if sent is None:
+            return self._tables.publishers
+        counts = np.zeros_like(self._wanted)
+        for publisher, count in sent.items():
+            counts[self._known(publisher).kind] += count
+        return counts
+
+    def _arriving(self, wanted: Any, sent: Any) -> tuple[Any, Any]:
+        received, unwanted = np.zeros_like(self._wanted), np.zeros_like(self._wanted)
+        departing.deliver_all(self._tables, wanted, sent, received, unwanted)
+        return received, unwanted
+
+
+_NO_CHANCE = np.zeros(1, np.uint64)
+
+
+def publisher_groups(
+    advertisements: Mapping[Any, Advertisement] | Iterable[Advertisement],
+    strategy: str = "4",
+    connections: Connections = None,
+    order: str = "descending",
+    seed: int = 0,
+) -> Groups:
+    """The clusters of these publishers, who arrive in the order given.
+
+    Publishers are known by their keys, or by their numbers from 0. `connections` is the most each
+    may have: one number for all, one for each, or None for no limit.
+
+    >>> groups = publisher_groups([["a", "b"], ["a", "c"]], strategy="1")
+    >>> [sorted("".join(sorted(c)) for c in cluster.combinations) for cluster in groups.clusters]
+    [['ab', 'b'], ['a'], ['ac', 'c']]
+    >>> groups.connections
+    {0: (1, 2), 1: (2, 3)}
+    """
+    keyed = _keyed(advertisements)
+    names = {key: attributes_of(given) for key, given in keyed.items()}
+    groups = Groups(frozenset().union(*names.values()), strategy=strategy, order=order, seed=seed)
+    for key, limit in _limits(keyed, connections).items():
+        groups.arrive(key, names[key], limit)
+    if strategy == "4":
+        groups.reorder()
+    return groups
+
+
+def _keyed(
+    advertisements: Mapping[Any, Advertisement] | Iterable[Advertisement],
+) -> dict[Any, Advertisement]:
+    if isinstance(advertisements, Mapping):
+        return dict(advertisements)
+    return dict(enumerate(advertisements))
+
+
+def _limits(keyed: Mapping[Any, object], connections: Connections) -> dict[Any, int | None]:
+    if connections is None or isinstance(connections, int):
+        return dict.fromkeys(keyed, connections)
+    if isinstance(connections, Mapping):
+        missing = next((key for key in keyed if key not in connections), None)
+        if missing is not None:
+            raise InvalidInputError(f"`connections` does not name the publisher {missing!r}")
+        return {key: connections[key] for key in keyed}
+    if len(connections) != len(keyed):
+        raise InvalidInputError(
+            f"{len(keyed)} publishers need as many connection limits, not {len(connections)}"
+        )
+    return dict(zip(keyed, connections, strict=True))
+
+
+def _limit(connections: int | None, publisher: PublisherId, strategy: str) -> int:
+    if connections is None:
+        return UNLIMITED
+    if strategy in WITHOUT_LIMITS:
+        raise InvalidInputError(
+            f"strategy {strategy} keeps no limits: leave `connections` out, or use 3, 3.1 or 4"
+        )
+    if isinstance(connections, bool) or not isinstance(connections, int | np.integer):
+        raise InvalidInputError(
+            f"the connections of publisher {publisher!r} are a number, not {connections!r}"
+        )
+    if not 1 <= connections <= UNLIMITED:
+        raise InvalidInputError(
+            f"the publisher {publisher!r} needs at least one connection, not {connections}"
+        )
+    return int(connections)

@@ -1,0 +1,1 @@
+"""Baselines: what others did, for comparison; used by experiments only."""

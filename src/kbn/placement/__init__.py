@@ -1,0 +1,42 @@
+"""Placement: where clients belong. Semantic map, medoids, clusters of an ontology, plans."""
+
+from __future__ import annotations
+
+from kbn.placement.balancing import balanced
+from kbn.placement.delivery_file import read_deliveries
+from kbn.placement.distances import Distances, distances
+from kbn.placement.medoid import Medoid
+from kbn.placement.medoid_groups import MedoidGroup, groups
+from kbn.placement.planning import PLANNERS, Plan, PlannedCluster, Planner, plan
+from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, moves
+from kbn.placement.running_medoid import RunningMedoid
+from kbn.placement.semantic_map import SemanticMap, Weights
+from kbn.placement.taxonomic import Clusters, clusters
+from kbn.placement.traffic import Rating, rated
+
+__all__ = [
+    "MEAN_HOPS_MAX",
+    "PLANNERS",
+    "Assignment",
+    "Clusters",
+    "Distances",
+    "Medoid",
+    "MedoidGroup",
+    "Move",
+    "Plan",
+    "PlannedCluster",
+    "Planner",
+    "Rating",
+    "RunningMedoid",
+    "SemanticMap",
+    "Weights",
+    "balanced",
+    "clusters",
+    "distances",
+    "groups",
+    "mean_hops",
+    "moves",
+    "plan",
+    "rated",
+    "read_deliveries",
+]

@@ -1,0 +1,17 @@
+"""Kernels: the inner loops of placement, compiled by Numba; arrays and integers only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kbn.kernel_folder import kept
+
+with kept(Path(__file__).parent) as _ours:
+    from kbn.placement.kernels import choosing, running, searching
+
+__all__ = ["are_compiled", "choosing", "running", "searching"]
+
+
+def are_compiled() -> bool:
+    """Whether a medoid can be found without compiling."""
+    return any(_ours.rglob("*.choose-*.nbi"))
