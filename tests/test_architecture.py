@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -39,6 +40,13 @@ MAY_USE_DATA = {"cli", "lab", "management"}
 # What belongs to the shells: below them nobody opens a socket, rolls rng or starts Spark.
 FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}
 SHELLS = {"cli", "lab", "transport", "simulation", "spark", "data"}
+
+# Rooms, and the parts of rooms that have a front door of their own.
+DOORS = {f"kbn.{room}" for room in HEIGHT if room not in ("cli", "errors")} | {
+    "kbn.lab.overlay",
+    "kbn.lab.spark",
+    "kbn.spark.pipeline",
+}
 
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
@@ -89,6 +97,36 @@ def test_imports_point_down(path: Path) -> None:
         assert mine in MAY_USE_DATA, f"{mine} may not know about data"
     for theirs in known - {"data"}:
         assert HEIGHT[theirs] < HEIGHT[mine], f"{mine} may not know about {theirs}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_a_room_is_entered_by_its_front_door(path: Path) -> None:
+    mine = path.relative_to(SOURCE).parts[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("kbn."):
+            continue
+        room = str(node.module).split(".")[1]
+        if room == mine or room not in HEIGHT or room == "errors":
+            continue
+        assert node.module in DOORS, f"{node.module} is a window: import from its room's __init__"
+        shown = names_shown_by(node.module)
+        for alias in node.names:
+            assert alias.name in shown, f"{node.module} does not show {alias.name}: see __all__"
+
+
+def names_shown_by(package: str) -> set[str]:
+    door = SOURCE.joinpath(*package.split(".")[1:]) / "__init__.py"
+    for node in ast.parse(door.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+@pytest.mark.parametrize("room", sorted(DOORS))
+def test_a_front_door_opens_to_all_it_shows(room: str) -> None:
+    package = import_module(room)
+    for name in names_shown_by(room):
+        assert getattr(package, name, None) is not None or import_module(f"{room}.{name}")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_id)

@@ -21,7 +21,7 @@ from tempfile import mkdtemp
 
 from numba import config
 
-from kbn.ontology.cache import directory as cache_directory
+from kbn.ontology import cache_directory
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """kbn for scripts without asyncio: `with kbn.sync.connect("kbn://localhost:7420") as client`."""
 
-from kbn.transport.sync import SyncClient, SyncFeed, connect
+from kbn.transport import SyncClient, SyncFeed
+from kbn.transport import connect_sync as connect
 
 __all__ = ["SyncClient", "SyncFeed", "connect"]

@@ -259,7 +259,7 @@ class Doorkeeper:
 def test_a_client_may_do_what_its_guard_allows_and_no_more(
     message: AnyMessage, reason: str | None
 ) -> None:
-    talk = Talk(guard=Doorkeeper())
+    talk = Talk(authorizer=Doorkeeper())
     [refused] = talk.say(ANN, Connect("ann", 1, token="wrong"))
     assert isinstance(refused, Refused) and "token" in refused.reason
     assert isinstance(talk.say(ANN, Connect("ann", 1, token="open sesame"))[0], ConnAck)

@@ -175,7 +175,7 @@ def test_status_shows_tables(broker: dict[str, Any], capsys: pytest.CaptureFixtu
         (["broker", "--limit", "queue=-1"], 2, "above 0"),
         (["broker", "--tls-key", "k.pem"], 2, "--tls-cert"),
         (["broker", "--tls-cert", "gone.pem"], 2, "gone.pem"),
-        (["broker", "--guard", "gone.yaml", "--port", "0"], 2, "gone.yaml"),
+        (["broker", "--access", "gone.yaml", "--port", "0"], 2, "gone.yaml"),
         (["broker", "--peer", "nowhere", "--port", "0"], 2, "is not a broker's address"),
         (["broker", "--name", "c", "--port", "PORT"], 1, "in use"),
         (["broker", "--name", "c", "--port", "0", "--store", "STORE"], 1, "another broker"),
@@ -196,9 +196,9 @@ def test_a_mistake_is_told_and_the_exit_code_says_whose_it_is(
 
 @pytest.mark.slow
 def test_a_guard_keeps_out_who_has_no_token(tmp_path: Path) -> None:
-    guard = tmp_path / "guard.json"
-    guard.write_text('{"clients": {"ann": {"token": "s3cret", "publish": ["price"]}}}')
-    process, about = start_broker("--name", "g", "--guard", str(guard))
+    access = tmp_path / "access.json"
+    access.write_text('{"clients": {"ann": {"token": "s3cret", "publish": ["price"]}}}')
+    process, about = start_broker("--name", "g", "--access", str(access))
     url = ["--url", about["url"], "--name", "ann"]
     for token, body, code, told in [
         ("wrong", '{"price": 1}', 2, "check its token"),

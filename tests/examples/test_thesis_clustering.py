@@ -280,4 +280,4 @@ def test_more_clusters_than_brokers_leave_the_rest_to_the_top() -> None:
     made = plan(world("animals").ontology, ["top", "left", "right"])
     assert [cluster.broker for cluster in made.clusters] == ["top", "left", "right", "top", "left"]
     assert made.broker_for(animal("Animal")) == "top"
-    assert all(len(cluster.assignments) == 1 for cluster in made.clusters)
+    assert all(len(cluster.brokers) == 1 for cluster in made.clusters)

@@ -76,10 +76,10 @@ def test_a_client_belongs_where_its_medoid_is_and_stays_where_it_belongs(animals
     assignments.look(SETTLE_S)
     assert assignments.plan is not None
     home = assignments.plan.broker_for(HERE + "Gus")
-    assert assignments.assignment(HERE + "Gus", "root", Counter()) == home
-    assert assignments.assignment(HERE + "Gus", home, Counter({home: 99})) == home
-    assert assignments.assignment(None, "root", Counter()) is None
-    assert assignments.assignment("ex:unknown", "root", Counter()) is None
+    assert assignments.broker_for(HERE + "Gus", "root", Counter()) == home
+    assert assignments.broker_for(HERE + "Gus", home, Counter({home: 99})) == home
+    assert assignments.broker_for(None, "root", Counter()) is None
+    assert assignments.broker_for("ex:unknown", "root", Counter()) is None
 
 
 def test_of_several_seats_a_newcomer_takes_the_emptiest_and_a_sitter_moves_for_a_clear_gain(
@@ -95,9 +95,9 @@ def test_of_several_seats_a_newcomer_takes_the_emptiest_and_a_sitter_moves_for_a
     helper = next(name for name in assignments.brokers if name != home)
     assignments.use(assignments.plan.helped(key, helper))
     load = Counter({home: 5, helper: 2})
-    assert assignments.assignment(HERE + "Gus", None, load) == helper
-    assert assignments.assignment(HERE + "Gus", home, load) == helper
-    assert assignments.assignment(HERE + "Gus", home, Counter({home: 3, helper: 2})) == home
+    assert assignments.broker_for(HERE + "Gus", None, load) == helper
+    assert assignments.broker_for(HERE + "Gus", home, load) == helper
+    assert assignments.broker_for(HERE + "Gus", home, Counter({home: 3, helper: 2})) == home
 
 
 def test_by_traffic_clusters_that_hear_each_other_live_together(animals: Ontology) -> None:

@@ -268,7 +268,7 @@ def test_what_the_engine_remembers_of_objects_does_not_grow_for_ever(tmp_path: P
     for number in range(5_000):
         engine.reported(info(f"s{number}"), float(number))
         engine.tick(float(number))
-    assert len(engine._standing[0].done_at) < 2_000
+    assert len(engine._states[0].done_at) < 2_000
 
 
 # Contradictions.

@@ -29,7 +29,7 @@ def made() -> Plan:
 
 
 def on_brokers(found: Plan, loads: dict[str, float]) -> dict[str, float]:
-    assignments = {cluster.key: cluster.assignments for cluster in found.clusters}
+    assignments = {cluster.key: cluster.brokers for cluster in found.clusters}
     return spread(assignments, loads, found.brokers)
 
 

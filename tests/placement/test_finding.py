@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from tests.clustering import medoid_oracle as oracle
+from tests.placement import medoid_oracle as oracle
 
 from kbn.errors import LimitError
 from kbn.placement.finding import COLUMNS, MedoidFinder

@@ -92,11 +92,11 @@ def test_a_cluster_gets_helpers_and_gives_them_back() -> None:
     made = plan(animals(), ["top", "middle", "bottom"])
     helped = made.helped(A + "Cats", "top").helped(A + "Cats", "middle")
     assert helped.brokers_of(A + "Cats") == ("bottom", "top", "middle")
-    assert helped.seats_for(A + "Dixie") == ("bottom", "top", "middle")
+    assert helped.brokers_for(A + "Dixie") == ("bottom", "top", "middle")
     assert helped.broker_for(A + "Dixie") == helped.broker_of(A + "Cats") == "bottom"
     assert helped.relieved(A + "Cats", "top").brokers_of(A + "Cats") == ("bottom", "middle")
     assert helped.relieved(A + "Cats", "top").relieved(A + "Cats", "middle") == made
-    assert made.seats_for(Medoid(None)) == ()
+    assert made.brokers_for(Medoid(None)) == ()
 
 
 def test_helpers_are_part_of_the_json_and_older_json_has_none() -> None:
@@ -200,7 +200,7 @@ def test_a_planner_may_choose_several_brokers_for_a_cluster() -> None:
         return dict.fromkeys(parts.keys(), tuple(names))
 
     made = plan(animals(), ["a", "b"], everywhere)
-    assert made.seats_for(A + "Dixie") == ("a", "b")
+    assert made.brokers_for(A + "Dixie") == ("a", "b")
     assert set(brokers(made)) == {"a"}
     with pytest.raises(InvalidInputError, match="chose a broker twice"):
         plan(animals(), ["a"], lambda parts, names: dict.fromkeys(parts, ("a", "a")))

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.clustering.test_semantic_map import (
+from tests.ontology.ontology_oracle import Entailed
+from tests.placement.test_semantic_map import (
     CLASSES,
     INDIVIDUALS,
     PREFIXES,
@@ -19,7 +20,6 @@ from tests.clustering.test_semantic_map import (
     T,
     a_written_ontology,
 )
-from tests.ontology.ontology_oracle import Entailed
 
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError, LimitError

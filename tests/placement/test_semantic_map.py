@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.clustering import medoid_oracle as oracle
 from tests.ontology.ontology_oracle import PREFIXES, Entailed, Written
+from tests.placement import medoid_oracle as oracle
 
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError

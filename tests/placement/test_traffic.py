@@ -172,7 +172,7 @@ def test_a_cluster_larger_than_the_limit_gets_helpers_nearby() -> None:
     clients = {A + "Cats": 10.0, A + "Dogs": 1.0, A + "Food": 1.0}
     given: dict[str, Any] = {"links": LINKS, "deliveries": {}, "clients": clients}
     made = plan(animals(), BROKERS, "traffic", load_max=1.5, **given)
-    assignments = made.seats_for(A + "Dixie")
+    assignments = made.brokers_for(A + "Dixie")
     assert len(assignments) == 3 and assignments[0] == made.broker_for(A + "Dixie")
     assert rated(made, distances(BROKERS, LINKS), {}, clients, 1.5).excess == 0
     assert Plan.from_json(made.to_json()) == made

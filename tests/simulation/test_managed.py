@@ -48,7 +48,7 @@ def plan_of(serving: PolicyServer) -> Plan:
 
 def is_home(client: SimulatedClient, serving: PolicyServer) -> bool:
     found = serving.engine.mib.get("subscriber", client.name)
-    return found is not None and client.broker in plan_of(serving).seats_for(found.medoid)
+    return found is not None and client.broker in plan_of(serving).brokers_for(found.medoid)
 
 
 def a_class(rng: Random, ontology: Ontology) -> str:
@@ -203,7 +203,7 @@ def test_a_misplaced_subscriber_moves_to_where_its_notifications_come_from(
     assert [each.hops for each in ann.received][-1] == 1
     assert len(ann.received) == 30
     found = serving.engine.mib.get("subscriber", "ann")
-    assert found is not None and "reseated" in found.marks
+    assert found is not None and "reassigned" in found.marks
     assert ann.moves[-1:] == [there], "and it stays"
 
 
@@ -232,7 +232,7 @@ def test_a_cluster_that_draws_too_much_gets_more_brokers(
         clients[-1].subscribe(f"topic @= <{HERE}City>")
     managed.run(15.0)
     on = serving.engine.mib.count_by("subscriber", "broker")
-    assert len(plan_of(serving).seats_for(HERE + "City")) > 1
+    assert len(plan_of(serving).brokers_for(HERE + "City")) > 1
     assert max(on.values()) <= 2.0 * 30 / len(TREE) + 1, on
     for client in clients[5:]:
         client.leave()
@@ -241,7 +241,7 @@ def test_a_cluster_that_draws_too_much_gets_more_brokers(
     for number, key in enumerate(list(elsewhere.values()) * 6):
         managed.network.client(f"o{number}", "top").subscribe(f"topic @= <{key}>")
     managed.run(15.0)
-    assert len(plan_of(serving).seats_for(HERE + "City")) == 1, "and gives them back"
+    assert len(plan_of(serving).brokers_for(HERE + "City")) == 1, "and gives them back"
 
 
 def test_brokers_that_are_silent_or_gone_hold_no_clusters(conference: Ontology) -> None:
@@ -394,12 +394,12 @@ def misplaced_and_crowded(
         bob.publish({"topic": Individual(HERE + "Dublin")})
         managed.run(1.0)
     assert ann.broker == bob.broker != home
-    assert len(plan_of(servers[0]).seats_for(HERE + "Person")) > 1
+    assert len(plan_of(servers[0]).brokers_for(HERE + "Person")) > 1
     return managed, ann, crowd
 
 
 ALL = MISPLACED + BALANCING.replace("policies:\n", "", 1).strip("\n").replace(
-    "of: subscriber", "of: subscriber\n    when: \"!('reseated' in subscriber.marks)\""
+    "of: subscriber", "of: subscriber\n    when: \"!('reassigned' in subscriber.marks)\""
 )
 
 

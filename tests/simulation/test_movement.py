@@ -402,7 +402,7 @@ class NoMovers(AllowAll):
 
 
 def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:
-    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, guard=NoMovers())
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, authorizer=NoMovers())
     ann = network.client("ann", at="r", durable=True)
     bob = network.client("bob", at="x")
     ann.subscribe("k >= 0")

@@ -230,7 +230,7 @@ class TokenDoor(AllowAll):
 def test_a_wrong_token_is_told_and_a_row_that_may_not_be_published_is_put_aside(
     tmp_path: Path,
 ) -> None:
-    with serving(path=tmp_path / "b.kbns", guard=TokenDoor()) as url:
+    with serving(path=tmp_path / "b.kbns", authorizer=TokenDoor()) as url:
         inlet = BrokerInlet(BrokerAddress(url, "ann", "now"), "n any", tmp_path / "spool")
         inlet.open()
         with pytest.raises(InvalidInputError, match="check its token"):

@@ -36,7 +36,7 @@ def make_server(
     limits: ServerLimits | None = None,
     broker_limits: Any = None,
     links: tuple[LinkTo, ...] = (),
-    guard: Any = None,
+    authorizer: Any = None,
     tls: Any = None,
     link_tls: Any = None,
     port: int = 0,
@@ -45,12 +45,13 @@ def make_server(
 ) -> BrokerServer:
     store = MemoryStore(name) if path is None else SqliteStore(path)
     broker = Broker(
-        name, store=store, guard=guard, now=now(), keeps=path is not None, limits=broker_limits,
+        name, store=store, authorizer=authorizer, now=now(), keeps=path is not None,
+        limits=broker_limits,
         **options,
     )  # fmt: skip
     return BrokerServer(
-        broker, store, links=links, limits=limits, guard=guard, tls=tls, link_tls=link_tls,
-        port=port, host=host,
+        broker, store, links=links, limits=limits, authorizer=authorizer, tls=tls,
+        link_tls=link_tls, port=port, host=host,
     )  # fmt: skip
 
 

@@ -317,7 +317,7 @@ def test_a_client_that_cannot_move_stays() -> None:
     async def story() -> None:
         async with (
             make_server("a") as a,
-            make_server("b", guard=_Nobody()) as b,
+            make_server("b", authorizer=_Nobody()) as b,
             kbn.connect(a.url) as client,
         ):
             feed = await client.subscribe("n any")

@@ -20,7 +20,7 @@ from kbn.broker.store import StoreError
 from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
 from kbn.management.actions import Effect
-from kbn.management.assignments import Places
+from kbn.management.assignments import Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
 from kbn.management.policies import PolicySet
@@ -61,7 +61,7 @@ async def managed(semantic_map: SemanticMap, folder: Path) -> AsyncIterator[Any]
     file = folder / "policies.yaml"
     file.write_text(PLACE)
     engine = PolicyEngine(Mib(folder / "mib.db"), PolicySet.load(file))
-    server = PolicyServer("boss", engine, Places(ontology))
+    server = PolicyServer("boss", engine, Assignments(ontology))
     told: list[LogEntry] = []
     async with make_server("trigger", ontology=terms.ontology()) as trigger:
         root = make_server("root", **on_it)
@@ -72,7 +72,7 @@ async def managed(semantic_map: SemanticMap, folder: Path) -> AsyncIterator[Any]
             async with east:
                 shell = PolicyServerShell(server, trigger.url, policies=[file], tell=told.append)
                 running = asyncio.ensure_future(shell.run())
-                await until(lambda: server.places.clusters > 0)
+                await until(lambda: server.assignments.clusters > 0)
                 yield SimpleNamespace(
                     trigger=trigger, root=root, east=east, server=server, told=told, file=file,
                     map=semantic_map, running=running,
@@ -90,7 +90,7 @@ def write(file: Path, text: str) -> None:
 def test_clients_go_where_they_belong(semantic_map: SemanticMap, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with managed(semantic_map, tmp_path) as here:
-            assignments = here.server.places.plan
+            assignments = here.server.assignments.plan
             at = {"root": here.root.url, "east": here.east.url}
             for term in ("Cats", "Dogs"):
                 home = assignments.broker_for(HERE + term)
@@ -120,7 +120,7 @@ def test_a_bad_file_is_refused_and_the_old_policies_stay_in_force(
             await until(lambda: any(entry.action == "reload" for entry in here.told))
             [refused] = [entry for entry in here.told if entry.action == "reload"]
             assert "policies.yaml, line 5" in refused.outcome and "placed_for" in refused.outcome
-            home = here.server.places.plan.broker_for(HERE + "Cats")
+            home = here.server.assignments.plan.broker_for(HERE + "Cats")
             away = here.east if home == "root" else here.root
             async with kbn.connect(away.url) as client:
                 await client.subscribe(f"pet @= <{HERE}Cats>")
@@ -270,7 +270,7 @@ def test_when_the_trigger_broker_is_back_everybody_is_asked_who_they_are(
     semantic_map: SemanticMap,
 ) -> None:
     async def scenario() -> None:
-        server = _Counting("boss", PolicyEngine(Mib()), Places(semantic_map.ontology))
+        server = _Counting("boss", PolicyEngine(Mib()), Assignments(semantic_map.ontology))
         async with make_server("trigger", ontology=terms.ontology()) as trigger:
             port = trigger.address.port
             shell = PolicyServerShell(server, trigger.url)

@@ -85,7 +85,7 @@ def test_brokers_link_over_mutual_tls(authority: Authority) -> None:
     run(story())
 
 
-GUARD = {
+ACCESS = {
     "clients": {
         "ann": {
             "token_sha256": sha256(b"secret").hexdigest(),
@@ -98,15 +98,15 @@ GUARD = {
 }
 
 
-def _guard(tmp_path: Path, data: object = GUARD) -> AccessFile:
-    path = tmp_path / "guard.json"
+def _authorizer(tmp_path: Path, data: object = ACCESS) -> AccessFile:
+    path = tmp_path / "access.json"
     path.write_text(json.dumps(data, indent=2))
     return AccessFile(path)
 
 
 def test_a_client_does_what_it_may_and_is_told_what_it_may_not(tmp_path: Path) -> None:
     async def story() -> None:
-        async with make_server(guard=_guard(tmp_path)) as server:
+        async with make_server(authorizer=_authorizer(tmp_path)) as server:
             ann = kbn.connect(server.url, name="ann", token="secret")
             async with ann:
                 feed = await ann.subscribe("price < 10")
@@ -130,7 +130,7 @@ def test_a_client_does_what_it_may_and_is_told_what_it_may_not(tmp_path: Path) -
 
 def test_a_refused_publication_is_told_at_the_end_at_the_latest(tmp_path: Path) -> None:
     async def story() -> None:
-        async with make_server(guard=_guard(tmp_path)) as server:
+        async with make_server(authorizer=_authorizer(tmp_path)) as server:
             with pytest.raises(NotAllowedError, match="'weight'"):
                 async with kbn.connect(server.url, name="ann", token="secret") as ann:
                     await ann.publish({"weight": 1})
@@ -145,7 +145,7 @@ def test_a_wrong_token_keeps_out_and_does_not_disturb_who_is_in(
 ) -> None:
     async def story() -> None:
         async with (
-            make_server(guard=_guard(tmp_path)) as server,
+            make_server(authorizer=_authorizer(tmp_path)) as server,
             kbn.connect(server.url, name="ann", token="secret") as ann,
         ):
             feed = await ann.subscribe("price any")
@@ -160,7 +160,7 @@ def test_a_wrong_token_keeps_out_and_does_not_disturb_who_is_in(
 
 def test_a_broker_needs_a_token_of_its_own_and_a_clients_does_not_do(tmp_path: Path) -> None:
     async def story() -> None:
-        async with make_server("a", guard=_guard(tmp_path)) as a:
+        async with make_server("a", authorizer=_authorizer(tmp_path)) as a:
             async with make_server("b", links=(LinkTo(a.url, token="between us"),)) as b:
                 await until(lambda: b.broker.is_complete and "b" in a.broker.neighbours)
             async with make_server("ann", links=(LinkTo(a.url, token="secret"),)) as impostor:
@@ -172,19 +172,19 @@ def test_a_broker_needs_a_token_of_its_own_and_a_clients_does_not_do(tmp_path: P
 
 
 def test_the_default_entry_is_for_everybody_else(tmp_path: Path) -> None:
-    guard = _guard(tmp_path, {**GUARD, "default": {"subscribe": "*"}})
-    permission = guard.admit("whoever", "")
+    authorizer = _authorizer(tmp_path, {**ACCESS, "default": {"subscribe": "*"}})
+    permission = authorizer.admit("whoever", "")
     assert permission is not None
     assert (permission.publish, permission.subscribe, permission.manage) == (
         frozenset(), None, False,
     )  # fmt: skip
-    assert guard.admit("ann", "") is None
-    assert not guard.admit_broker("whoever", "")
-    assert _guard(tmp_path).admit("whoever", "") is None
+    assert authorizer.admit("ann", "") is None
+    assert not authorizer.admit_broker("whoever", "")
+    assert _authorizer(tmp_path).admit("whoever", "") is None
 
 
 def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
-    path = tmp_path / "guard.yaml"
+    path = tmp_path / "access.yaml"
     path.write_text(
         "clients:\n  ann: {token: secret, publish: [price], subscribe: '*', manage: true}\n"
     )
@@ -212,7 +212,7 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
 def test_what_is_wrong_with_the_file_is_told_with_its_line(
     text: str, message: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "guard.yaml"
+    path = tmp_path / "access.yaml"
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=message) as caught:
         AccessFile(path)
@@ -220,7 +220,7 @@ def test_what_is_wrong_with_the_file_is_told_with_its_line(
 
 
 def test_broken_json_and_missing_files_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "guard.json"
+    path = tmp_path / "access.json"
     path.write_text('{"clients":\n {,}}')
     with pytest.raises(InvalidInputError, match="line 2: not JSON"):
         AccessFile(path)
@@ -229,11 +229,11 @@ def test_broken_json_and_missing_files_are_told(tmp_path: Path) -> None:
 
 
 def test_a_guard_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
-    guard = _guard(tmp_path)
-    (tmp_path / "guard.json").write_text("{")
+    authorizer = _authorizer(tmp_path)
+    (tmp_path / "access.json").write_text("{")
     with pytest.raises(InvalidInputError):
-        guard.reload()
-    assert guard.admit("ann", "secret") is not None
+        authorizer.reload()
+    assert authorizer.admit("ann", "secret") is not None
 
 
 def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:

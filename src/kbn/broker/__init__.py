@@ -1,1 +1,115 @@
 """Brokers: what they say to each other and to clients, and what they decide."""
+
+from __future__ import annotations
+
+from kbn.broker import access, content, store, wire
+from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
+from kbn.broker.broker import Broker
+from kbn.broker.client import (
+    ClientCore,
+    Confirmed,
+    Delivered,
+    Dial,
+    Effect,
+    Failed,
+    HangUp,
+    Moved,
+    OntologyChanged,
+)
+from kbn.broker.client_session import ClientSession
+from kbn.broker.core import Routing
+from kbn.broker.messages import (
+    VERSION,
+    Alive,
+    AnyMessage,
+    BestEffort,
+    Bye,
+    ConnAck,
+    Connect,
+    Credit,
+    Deliver,
+    Envelope,
+    Forward,
+    Frame,
+    Grant,
+    Greet,
+    NotificationId,
+    Peer,
+    Publish,
+    Refused,
+    Send,
+    Subscribe,
+    Who,
+)
+from kbn.broker.service import client_names
+from kbn.broker.sqlite_advice import advice
+from kbn.broker.sqlite_store import SqliteStore
+from kbn.broker.store import MemoryStore, Store, StoreError
+from kbn.broker.table import RoutingTable
+from kbn.broker.topology import Topology
+from kbn.broker.wire import (
+    FrameError,
+    FrameReader,
+    decode_between_brokers,
+    decode_from_client,
+    decode_name,
+    decode_opening,
+)
+
+__all__ = [
+    "VERSION",
+    "Alive",
+    "AllowAll",
+    "AnyMessage",
+    "Authorizer",
+    "BestEffort",
+    "Broker",
+    "Bye",
+    "ClientCore",
+    "ClientSession",
+    "Confirmed",
+    "ConnAck",
+    "Connect",
+    "Credit",
+    "Deliver",
+    "Delivered",
+    "Dial",
+    "Effect",
+    "Envelope",
+    "Failed",
+    "Forward",
+    "Frame",
+    "FrameError",
+    "FrameReader",
+    "Grant",
+    "Greet",
+    "HangUp",
+    "Limits",
+    "MemoryStore",
+    "Moved",
+    "NotificationId",
+    "OntologyChanged",
+    "Peer",
+    "Permission",
+    "Publish",
+    "Refused",
+    "Routing",
+    "RoutingTable",
+    "Send",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "Subscribe",
+    "Topology",
+    "Who",
+    "access",
+    "advice",
+    "client_names",
+    "content",
+    "decode_between_brokers",
+    "decode_from_client",
+    "decode_name",
+    "decode_opening",
+    "store",
+    "wire",
+]

@@ -1,7 +1,7 @@
 """Who may do what, and how much: permissions and limits.
 
-A guard decides from a client's name and token what it may do. Attributes name what it may publish
-and subscribe to; `manage` allows instructions to the broker itself (moving clients, say).
+An authorizer decides from a client's name and token what it may do. Attributes name what it may
+publish and subscribe to; `manage` allows instructions to the broker itself (moving clients, say).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Everybody may do everything: for trying out, and behind other guards."""
+    """Everybody may do everything: for trying out, and behind other means of protection."""
 
     def admit(self, name: str, token: str) -> Permission | None:
         return Permission()

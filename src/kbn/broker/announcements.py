@@ -14,7 +14,7 @@ from typing import Literal
 
 from kbn.broker.messages import Announce
 from kbn.filters import Filter, Subscription
-from kbn.matching.poset import Change, Poset
+from kbn.matching import Change, Poset
 from kbn.ontology import Ontology
 
 Gate = Callable[[Subscription], bool]

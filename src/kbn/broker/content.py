@@ -20,9 +20,17 @@ from msgspec import Meta, MsgspecError
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.filters.model import MAX_ATTRIBUTES, MAX_NAME, Notification
-from kbn.filters.values import INT_MAX, MAX_BAG_DEPTH, MAX_BAG_SIZE, Bag, Value
-from kbn.ontology.terms import Class, Individual, Property, Term
+from kbn.filters import (
+    INT_MAX,
+    MAX_ATTRIBUTES,
+    MAX_BAG_DEPTH,
+    MAX_BAG_SIZE,
+    MAX_NAME,
+    Bag,
+    Notification,
+    Value,
+)
+from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = ["decode", "encode"]
 

@@ -46,7 +46,7 @@ class Settings(TypedDict, total=False):
     store: Store | None
     keeps: bool
     advertisements: bool
-    guard: Authorizer | None
+    authorizer: Authorizer | None
     limits: Limits | None
     keeps_roots: bool
     now: float
@@ -68,7 +68,7 @@ class Core:
         store: Store | None = None,
         keeps: bool = True,
         advertisements: bool = False,
-        guard: Authorizer | None = None,
+        authorizer: Authorizer | None = None,
         limits: Limits | None = None,
         keeps_roots: bool = False,
         now: float = 0.0,
@@ -91,7 +91,7 @@ class Core:
         self._store: Store = MemoryStore(name) if store is None else store
         self._keeps = keeps
         self._advertises = advertisements
-        self._guard = guard or AllowAll()
+        self._authorizer = authorizer or AllowAll()
         self._heartbeat_s = heartbeat_s
         self._dead_after_s = dead_after_s
         self._retransmit_s = retransmit_s

@@ -31,8 +31,7 @@ from kbn.broker.owed import OwedQueue
 from kbn.broker.rehoming import FIRST_WAVE, Rehoming
 from kbn.broker.routing import Kept, Router
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Subscription
-from kbn.filters.intersection import may_intersect
+from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
 
 PAST = msgpack.Decoder(Newest)
@@ -70,7 +69,7 @@ class Links(Router):
         try:
             self._check_link(name, greet.role)
             self._check_not_left(greet, name)
-            if self._guard.admit(name, greet.token) is None:
+            if self._authorizer.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
             self._send(Peer("broker", name), Bye(self.name, self._link_run, str(error)))

@@ -32,8 +32,8 @@ class Router(Core):
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
 
-        It changes nothing else: what was not prematched, or before a change of the table, is matched
-        when it comes.
+        It changes nothing else: what was not prematched, or before a change of the table, is
+        matched when it comes.
         """
         read: dict[bytes, Notification] = {}
         for each in contents:

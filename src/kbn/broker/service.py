@@ -122,7 +122,7 @@ class Service(Links):
                 assert_never(message)
 
     def _hello(self, connect: Connect, sender: Peer, known: ClientSession | None) -> None:
-        permission = self._guard.admit(connect.client, connect.token)
+        permission = self._authorizer.admit(connect.client, connect.token)
         if permission is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
         if known is not None and connect.run < known.run:
@@ -430,7 +430,7 @@ class Service(Links):
         """Attach the durable clients that the store has kept."""
         for kept in self._store.clients():
             peer = Peer("client", kept.name)
-            permission = self._guard.admit(kept.name, "") or _UNTIL_IT_COMES
+            permission = self._authorizer.admit(kept.name, "") or _UNTIL_IT_COMES
             attached = ClientSession(
                 peer, 0, permission, kept.window, kept.when_slow,  # type: ignore[arg-type]
                 OwedQueue(self._store, peer, self._rows), is_connected=False,

@@ -444,7 +444,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """See whose file it is before anything is changed; make the tables in an empty one."""
     ((owner,),) = connection.execute("PRAGMA application_id")
     ((version,),) = connection.execute("PRAGMA user_version")
-    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_parent")
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
     is_empty = not (owner or version or tables)
     if not is_empty and owner != _OURS:
         raise StoreError("a database, but not the store of a broker; name another file", path=path)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.filters import Filter, Notification, Subscription
-from kbn.matching import Matcher
-from kbn.matching.poset import Poset
+from kbn.matching import Matcher, Poset
 from kbn.ontology import Ontology
 
 Key = tuple[Peer, int]

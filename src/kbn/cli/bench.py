@@ -163,7 +163,7 @@ COLUMNS = (
 
 
 def _print(report: Report) -> None:
-    from kbn.pages.html import shown
+    from kbn.pages import shown
 
     rows = []
     for engine in report.engines:
@@ -190,7 +190,7 @@ def _print(report: Report) -> None:
 
 def _facts(report: Report) -> dict[str, object]:
     """What stands below the table, a line each."""
-    from kbn.pages.html import shown
+    from kbn.pages import shown
 
     facts: dict[str, object] = {}
     for engine in report.engines:
@@ -217,7 +217,7 @@ def _facts(report: Report) -> dict[str, object]:
 
 
 def _index_facts(details: dict[str, Any]) -> dict[str, object]:
-    from kbn.pages.html import shown
+    from kbn.pages import shown
 
     facts: dict[str, object] = {
         "one match call": (
@@ -286,7 +286,7 @@ def bench_spark(
 
 
 def _print_spark(report: SparkReport) -> None:
-    from kbn.pages.html import shown
+    from kbn.pages import shown
 
     rows = [
         [

@@ -19,9 +19,7 @@ from kbn.cli.ontology import Level, Ontologies, Reasoning
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
-    from kbn.transport import ServerLimits
-    from kbn.transport.settings import LinkTo
-    from kbn.transport.watched import WatchedServer
+    from kbn.transport import LinkTo, ServerLimits, WatchedServer
 
 
 WARMING = 64
@@ -111,9 +109,9 @@ def broker(
         Path | None,
         typer.Option("--tls-ca", metavar="FILE", help="Trust this of brokers we connect to."),
     ] = None,
-    guard: Annotated[
+    access: Annotated[
         Path | None,
-        typer.Option("--guard", metavar="FILE", help="Who may come in and do what (YAML, JSON)."),
+        typer.Option("--access", metavar="FILE", help="Who may come in and do what (YAML, JSON)."),
     ] = None,
     token: Annotated[
         str,
@@ -153,7 +151,7 @@ def broker(
     end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a broker until it is told to end (Ctrl-C, SIGTERM); SIGHUP reloads ontology and guard.
+    """Run a broker until it is told to end (Ctrl-C, SIGTERM); SIGHUP reloads ontology and access.
 
     It prints one line when it listens; events go to stderr. A broker with a --parent is part of a
     hierarchy, one with --peer of a network of equals.
@@ -165,8 +163,7 @@ def broker(
     """
     _check_together(routing, parent, peer or [], tls_cert, tls_key, tls_client_ca)
     known_as = _name(name, port, store)
-    from kbn.transport import client_tls, server_tls
-    from kbn.transport.logs import set_up
+    from kbn.transport import client_tls, server_tls, set_up
 
     limits, server_limits = _limits(limit or [])
     # Everything the user may have got wrong is looked at before the store is opened.
@@ -194,12 +191,11 @@ def broker(
         },
         ontology=(ontology or [], reasoning),
         store=(store, sync),
-        guard=guard,
+        access=access,
         watch=(metrics_host, metrics_port, _announcer(known_as, as_json)),
     )
     if trigger is not None:
-        from kbn.transport.reporting import Reporting
-        from kbn.transport.urls import parse_url
+        from kbn.transport import Reporting, parse_url
 
         parse_url(trigger)
         Reporting(server, trigger, token=token, tls=settings["link_tls"])
@@ -207,8 +203,7 @@ def broker(
 
 
 async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
-    from kbn.transport import serve
-    from kbn.transport.ending import at_end_of_stdin, end
+    from kbn.transport import at_end_of_stdin, end, serve
 
     if end_with_stdin:
         at_end_of_stdin(end)
@@ -255,7 +250,7 @@ def _links(parent: str | None, peers: list[str], token: str) -> list[LinkTo]:
 
 def _limits(given: list[str]) -> tuple[Any, ServerLimits]:
     """The limits of clients and of the server, with those changed that were named."""
-    from kbn.broker.access import Limits
+    from kbn.broker import Limits
     from kbn.transport import ServerLimits
 
     kinds = {each.name: kind for kind in (Limits, ServerLimits) for each in fields(kind)}
@@ -298,20 +293,16 @@ def _server(
     broker_settings: dict[str, Any],
     ontology: tuple[list[Path], Reasoning],
     store: tuple[Path | None, Sync],
-    guard: Path | None,
+    access: Path | None,
     watch: tuple[str, int | None, Callable[[str, str], None]],
 ) -> WatchedServer:
-    from kbn.broker.broker import Broker
-    from kbn.broker.sqlite_store import SqliteStore
-    from kbn.broker.store import MemoryStore
+    from kbn.broker import Broker, MemoryStore, SqliteStore
     from kbn.ontology import Ontology
-    from kbn.transport import AccessFile
-    from kbn.transport.clock import now
-    from kbn.transport.watched import Watch, WatchedServer
+    from kbn.transport import AccessFile, Watch, WatchedServer, now
 
     _warm_up()
     files, level = ontology
-    door = None if guard is None else AccessFile(guard)
+    door = None if access is None else AccessFile(access)
     loaded = Ontology.load(files, reasoning=level.value) if files else None
     path, sync = store
     opened = MemoryStore(name) if path is None else SqliteStore(path, sync.value)
@@ -321,7 +312,7 @@ def _server(
         ontology_digest="" if loaded is None else loaded.digest,
         store=opened,
         keeps=path is not None,
-        guard=door,
+        authorizer=door,
         now=now(),
         **broker_settings,
     )
@@ -330,7 +321,7 @@ def _server(
         opened,
         watch=Watch(*watch),
         ontology=(files, level.value) if files else None,
-        guard=door,
+        authorizer=door,
         **settings,
     )
 
@@ -345,8 +336,7 @@ def compile_kernels_once() -> None:
 
 def _warm_up() -> None:
     """Have the matching kernels loaded, so that the first notification does not wait for them."""
-    from kbn.broker.messages import Peer
-    from kbn.broker.table import RoutingTable
+    from kbn.broker import Peer, RoutingTable
     from kbn.filters import Notification, Subscription
 
     remark_on_compiling()

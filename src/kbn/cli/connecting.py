@@ -88,8 +88,7 @@ class Connecting:
 
     async def name_of(self, url: str) -> str:
         """The name of the broker at another URL."""
-        from kbn.transport.dialling import ask_name
-        from kbn.transport.security import client_tls
+        from kbn.transport import ask_name, client_tls
 
         given = self.tls_ca is not None or self.tls_cert is not None
         tls = client_tls(self.tls_ca, self.tls_cert, self.tls_key) if given else None

@@ -67,9 +67,7 @@ def groups(
       kbn groups publishers.jsonl --connections 12
       kbn groups publishers.jsonl --strategy 3.1 --order random --json
     """
-    from kbn.grouping import publisher_groups
-    from kbn.grouping.advertisement_file import read_advertisements
-    from kbn.grouping.strategies import WITHOUT_LIMITS
+    from kbn.grouping import WITHOUT_LIMITS, publisher_groups, read_advertisements
 
     read = read_advertisements(advertisements)
     limits = {each.publisher: each.connections or connections for each in read}

@@ -112,7 +112,7 @@ def report(out: Out = RESULTS, as_json: AsJson = False) -> None:
 
 def _print(result: Result, as_json: bool) -> None:
     from kbn.lab import report
-    from kbn.pages.html import shown
+    from kbn.pages import shown
 
     if as_json:
         print_json(report.as_json(result))

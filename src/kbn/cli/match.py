@@ -115,7 +115,7 @@ def _load(files: list[Path], reasoning: Reasoning) -> Ontology:
 
 
 def _matcher(subscriptions: Path, ontology: Ontology) -> Matcher:
-    from kbn.filters.files import read_subscriptions
+    from kbn.filters import read_subscriptions
     from kbn.matching import Matcher
 
     remark_on_compiling()
@@ -127,7 +127,7 @@ def _matcher(subscriptions: Path, ontology: Ontology) -> Matcher:
 
 def _answers(matcher: Matcher, notifications: Path) -> Iterator[tuple[str, list[str]]]:
     """Each notification's id, or its number in the file, and the keys of those who want it."""
-    from kbn.filters.files import read_notifications
+    from kbn.filters import read_notifications
 
     for number, notification in enumerate(read_notifications(notifications), start=1):
         keys = sorted(str(key) for key in matcher.match(notification))

@@ -13,7 +13,7 @@ from kbn.cli.output import AsJson, print_facts, print_json, print_table, remark
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.management.schema import Kind
+    from kbn.management import Kind
 
 _CLIENT = ["name", "broker", "medoid", "spread"]
 SHOWN = {
@@ -72,7 +72,7 @@ def mib(
 
 
 def _print_counts(path: Path, as_json: bool) -> None:
-    from kbn.management.mib_file import MibFile
+    from kbn.management import MibFile
 
     file = MibFile(path, read_only=True)
     try:
@@ -86,7 +86,7 @@ def _print_counts(path: Path, as_json: bool) -> None:
 
 
 def _columns(kind: Kind, columns: str | None) -> list[str]:
-    from kbn.management.schema import FIELDS
+    from kbn.management import FIELDS
 
     if columns is None:
         return SHOWN[kind]
@@ -103,8 +103,7 @@ def _found(path: Path, kind: Kind, where: str | None, limit: int) -> tuple[int, 
     """How many objects there are for which it holds, and the first of them."""
     from time import time
 
-    from kbn.management.conditions import Condition
-    from kbn.management.mib import Mib
+    from kbn.management import Condition, Mib
 
     condition = None if where is None else Condition.parse(where, kind)
     with Mib(path, read_only=True) as opened:

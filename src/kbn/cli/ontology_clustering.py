@@ -93,8 +93,7 @@ def medoid(
 
 def _named(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str]:
     """The IRIs that the options name, as often as they do."""
-    from kbn.filters import Subscription
-    from kbn.filters.mentions import terms_named_in
+    from kbn.filters import Subscription, terms_named_in
 
     names = (name.strip() for text in terms for name in text.split(","))
     found = [find_term(ontology, name) for name in names if name]

@@ -19,8 +19,7 @@ from kbn.cli.output import AsJson, print_json, print_table, remark
 from kbn.errors import KbnError
 
 if TYPE_CHECKING:
-    from kbn.transport.processes import Overlay
-    from kbn.transport.topology_file import OverlayPlan
+    from kbn.transport import Overlay, OverlayPlan
 
 POLICY_SERVER = "policy-server"
 
@@ -73,8 +72,7 @@ def up(
       kbn overlay up --managed overlay.yaml
       kbn overlay up overlay.yaml -- sh try-it.sh
     """
-    from kbn.transport.processes import Overlay
-    from kbn.transport.topology_file import load_topology
+    from kbn.transport import Overlay, load_topology
 
     plan = load_topology(file, _ontology_file)
     kind = _managed_kind(plan) if managed else Overlay
@@ -98,20 +96,20 @@ def _ontology_file(name: str, folder: Path) -> Path | None:
 
 def _managed_kind(plan: OverlayPlan) -> type[Overlay]:
     from kbn.errors import InvalidInputError
-    from kbn.transport.managed_processes import ManagedOverlay
+    from kbn.transport import ManagedOverlay
 
     if not plan.ontology:
         raise InvalidInputError(f"{plan.path}: a managed overlay needs an ontology: to cluster by")
-    if plan.guard is not None:
+    if plan.access is not None:
         raise InvalidInputError(
-            f"{plan.path}: a managed overlay is tried without a guard: its population has no tokens"
+            f"{plan.path}: a managed overlay takes no access file: its clients have no tokens"
         )
     return ManagedOverlay
 
 
 async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
     """Start the policy server and the population of a managed overlay."""
-    from kbn.transport.managed_processes import Companion, ManagedOverlay
+    from kbn.transport import Companion, ManagedOverlay
 
     if not isinstance(overlay, ManagedOverlay):
         return
@@ -181,7 +179,7 @@ async def _watch(overlay: Overlay) -> int:
 
 async def _run(command: list[str], overlay: Overlay) -> int:
     """Run a command in the overlay; its exit code."""
-    from kbn.transport.processes import tell
+    from kbn.transport import tell
 
     urls = {f"KBN_URL_{_variable(each.name)}": each.url for each in overlay.watched()}
     first = next(iter(overlay.brokers.values())).url
@@ -240,7 +238,7 @@ def move(
       kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob --to kbn://127.0.0.1:7432
       kbn overlay move --url kbn://127.0.0.1:7431 --all --to kbn://127.0.0.1:7432
     """
-    from kbn.transport.urls import parse_url
+    from kbn.transport import parse_url
 
     if (clients is None) is not everybody:
         raise typer.BadParameter("say which --clients, or --all")

@@ -138,7 +138,7 @@ def _options(
     load_max: float | None,
     seed: int | None,
 ) -> dict[str, Any]:
-    from kbn.placement.delivery_file import read_deliveries
+    from kbn.placement import read_deliveries
 
     assert deliveries is not None, "checked before"
     return {
@@ -170,9 +170,7 @@ def _gained(
 
 
 def _print_for_people(ontology: Ontology, made: Plan, gained: dict[str, str]) -> None:
-    empty = [
-        name for name in made.brokers if not any(name in one.assignments for one in made.clusters)
-    ]
+    empty = [name for name in made.brokers if not any(name in one.brokers for one in made.clusters)]
     print_facts(
         {
             "planner": made.planner,
@@ -187,7 +185,7 @@ def _print_for_people(ontology: Ontology, made: Plan, gained: dict[str, str]) ->
             (
                 str(cluster.rank),
                 ontology.shorten(cluster.key),
-                ", ".join(cluster.assignments),
+                ", ".join(cluster.brokers),
                 str(len(cluster.members)),
                 members_shown(ontology, cluster.members),
             )

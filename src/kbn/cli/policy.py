@@ -10,7 +10,7 @@ import typer
 from kbn.cli.output import AsJson, print_json, print_table
 
 if TYPE_CHECKING:
-    from kbn.management.policies import Policy, PolicySet
+    from kbn.management import Policy, PolicySet
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Policies: what an overlay is managed by."
@@ -33,7 +33,7 @@ def check(
       kbn policy check policies.yaml
       kbn policy check policies/ more.yaml --json
     """
-    from kbn.management.policies import PolicyError, PolicySet
+    from kbn.management import PolicyError, PolicySet
 
     try:
         found = PolicySet.load(files)
@@ -68,7 +68,7 @@ def list_(
       kbn policy list
       kbn policy list --paths
     """
-    from kbn.management.policies import PolicySet
+    from kbn.management import PolicySet
 
     shipped = PolicySet.shipped()
     if as_json:

@@ -17,8 +17,7 @@ from kbn.cli.ontology import Reasoning, ontology_file
 from kbn.cli.output import AsJson, print_json_line
 
 if TYPE_CHECKING:
-    from kbn.management.action_log import LogEntry
-    from kbn.management.policy_server import PolicyServer
+    from kbn.management import LogEntry, PolicyServer
 
 
 def policy_server(
@@ -98,11 +97,7 @@ def policy_server(
       kbn broker --name dublin --ontology conference --trigger kbn://127.0.0.1:7499
       kbn policy-server --trigger kbn://127.0.0.1:7499 --ontology conference --mib mib.db
     """
-    from kbn.transport import client_tls
-    from kbn.transport.ending import until_told
-    from kbn.transport.logs import set_up
-    from kbn.transport.policy_server import PolicyServerShell
-    from kbn.transport.urls import parse_url
+    from kbn.transport import PolicyServerShell, client_tls, parse_url, set_up, until_told
 
     if not ontology:
         raise typer.BadParameter("name the --ontology that the overlay's brokers reason with")
@@ -135,11 +130,7 @@ def _server(
     spare: list[str],
 ) -> PolicyServer:
     from kbn.errors import InvalidInputError
-    from kbn.management.assignments import Assignments
-    from kbn.management.engine import PolicyEngine
-    from kbn.management.mib import Mib
-    from kbn.management.policies import PolicySet
-    from kbn.management.policy_server import PolicyServer
+    from kbn.management import Assignments, Mib, PolicyEngine, PolicyServer, PolicySet
     from kbn.ontology import Ontology
     from kbn.placement import Plan
 
@@ -159,7 +150,7 @@ def _server(
 
 
 def _shipped() -> Path:
-    from kbn.management.policies import SHIPPED
+    from kbn.management import SHIPPED
 
     return SHIPPED
 

@@ -19,8 +19,7 @@ from kbn.errors import InvalidInputError, KbnError, TransportError
 
 if TYPE_CHECKING:
     from kbn.filters import Notification
-    from kbn.transport import Client
-    from kbn.transport.managed_publisher import ManagedPublisher
+    from kbn.transport import Client, ManagedPublisher
 
 # Durable ones that may be on their way to the store at once.
 AHEAD_MAX = 256
@@ -104,8 +103,7 @@ def _managed(
     connecting: Connecting, trigger: str, ontology: list[Path], name: str | None, with_path: bool
 ) -> ManagedPublisher:
     from kbn.ontology import Ontology
-    from kbn.transport.managed_publisher import ManagedPublisher
-    from kbn.transport.urls import parse_url
+    from kbn.transport import ManagedPublisher, parse_url
 
     parse_url(trigger)
     return ManagedPublisher(
@@ -231,8 +229,7 @@ async def _publish(
 def _read(text: str) -> Notification:
     import json
 
-    from kbn.filters import Notification
-    from kbn.filters.json_form import too_deep, with_each_name_once
+    from kbn.filters import Notification, too_deep, with_each_name_once
 
     try:
         text.encode()

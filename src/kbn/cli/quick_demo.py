@@ -62,8 +62,7 @@ def quick_demo(as_json: bool) -> None:
 
 def deliveries(ontology: Ontology) -> list[Delivery]:
     """Publish every episode in turn; who gets it, and why."""
-    from kbn.filters import Subscription
-    from kbn.filters.why import reasons
+    from kbn.filters import Subscription, reasons
     from kbn.matching import Matcher
 
     wanted = {

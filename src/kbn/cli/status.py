@@ -31,7 +31,7 @@ def status(
 ) -> None:
     """Show a broker's tables, neighbours, clients and rates.
 
-    Where the broker has a guard, it answers those that may manage it.
+    Where the broker has a access, it answers those that may manage it.
 
     \b
     Examples:
@@ -128,7 +128,7 @@ def _print_neighbours(about: dict[str, Any]) -> None:
 
 
 def _state(link: dict[str, Any]) -> str:
-    from kbn.transport.metrics import state_of
+    from kbn.transport import state_of
 
     return state_of(link) + ("" if link["in_tree"] else ", spare")
 

@@ -79,8 +79,7 @@ def subscribe(
 
 def _check_syntax(text: str) -> None:
     """Refuse what no broker could read, before one is asked; what prefixes mean, it knows."""
-    from kbn.filters import Subscription
-    from kbn.filters.lexing import tokenize
+    from kbn.filters import Subscription, tokenize
 
     prefixes = {spelling.partition(":")[0] for spelling in tokenize(text).spellings}
     Subscription.parse(text, dict.fromkeys(prefixes, "urn:any:"))

@@ -1,18 +1,85 @@
 """Filters: values, bags, constraints, subscriptions, their forms, and what they mean.
 
-Start at `model` for the nouns and at `semantics` for the meaning. The parser and the JSON, JSON-LD
-and CloudEvents forms are loaded on first use.
+Start at `model` for the nouns and at `semantics` for the meaning.
 """
 
 from __future__ import annotations
 
-from kbn.filters.model import Constraint, Filter, Notification, Subscription
-from kbn.filters.operators import AnyOperator, Composite, Negated, Operator, negate
-from kbn.filters.values import Bag, Family, Relation, Value
+from typing import TYPE_CHECKING
+
+from kbn.front_door import on_first_use
+
+if TYPE_CHECKING:
+    from kbn.filters.acceptance import accepts, compare, subject_family
+    from kbn.filters.bags import settled_bag
+    from kbn.filters.bulk import BulkReader
+    from kbn.filters.cloudevents import from_cloudevent
+    from kbn.filters.files import (
+        JSON_SUFFIXES,
+        read_notifications,
+        read_subscriptions,
+        subscription_texts,
+    )
+    from kbn.filters.implication import implies
+    from kbn.filters.intersection import may_intersect
+    from kbn.filters.json_form import (
+        constraint_from_json,
+        constraint_to_json,
+        decoded,
+        too_deep,
+        value_from_json,
+        value_to_json,
+        with_each_name_once,
+    )
+    from kbn.filters.lexing import tokenize
+    from kbn.filters.mentions import terms_named_in
+    from kbn.filters.model import (
+        MAX_ATTRIBUTES,
+        MAX_NAME,
+        Constraint,
+        Filter,
+        Notification,
+        Subscription,
+    )
+    from kbn.filters.operators import (
+        ORDER_OPERATORS,
+        AnyOperator,
+        Composite,
+        Negated,
+        Operator,
+        negate,
+        split_bag,
+    )
+    from kbn.filters.printing import print_time
+    from kbn.filters.semantics import covers, resolve
+    from kbn.filters.values import (
+        INT_MAX,
+        INT_MIN,
+        MAX_BAG_DEPTH,
+        MAX_BAG_SIZE,
+        Bag,
+        Family,
+        Relation,
+        Value,
+        checked,
+        family,
+        key,
+    )
+    from kbn.filters.vocabulary import settled
+    from kbn.filters.why import reasons
 
 __all__ = [
+    "INT_MAX",
+    "INT_MIN",
+    "JSON_SUFFIXES",
+    "MAX_ATTRIBUTES",
+    "MAX_BAG_DEPTH",
+    "MAX_BAG_SIZE",
+    "MAX_NAME",
+    "ORDER_OPERATORS",
     "AnyOperator",
     "Bag",
+    "BulkReader",
     "Composite",
     "Constraint",
     "Family",
@@ -23,5 +90,89 @@ __all__ = [
     "Relation",
     "Subscription",
     "Value",
+    "accepts",
+    "checked",
+    "compare",
+    "constraint_from_json",
+    "constraint_to_json",
+    "covers",
+    "decoded",
+    "family",
+    "from_cloudevent",
+    "implies",
+    "key",
+    "may_intersect",
     "negate",
+    "print_time",
+    "read_notifications",
+    "read_subscriptions",
+    "reasons",
+    "resolve",
+    "settled",
+    "settled_bag",
+    "split_bag",
+    "subject_family",
+    "subscription_texts",
+    "terms_named_in",
+    "tokenize",
+    "too_deep",
+    "value_from_json",
+    "value_to_json",
+    "with_each_name_once",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "AnyOperator": "kbn.filters.operators",
+        "Bag": "kbn.filters.values",
+        "BulkReader": "kbn.filters.bulk",
+        "Composite": "kbn.filters.operators",
+        "Constraint": "kbn.filters.model",
+        "Family": "kbn.filters.values",
+        "Filter": "kbn.filters.model",
+        "INT_MAX": "kbn.filters.values",
+        "INT_MIN": "kbn.filters.values",
+        "JSON_SUFFIXES": "kbn.filters.files",
+        "MAX_ATTRIBUTES": "kbn.filters.model",
+        "MAX_BAG_DEPTH": "kbn.filters.values",
+        "MAX_BAG_SIZE": "kbn.filters.values",
+        "MAX_NAME": "kbn.filters.model",
+        "Negated": "kbn.filters.operators",
+        "Notification": "kbn.filters.model",
+        "ORDER_OPERATORS": "kbn.filters.operators",
+        "Operator": "kbn.filters.operators",
+        "Relation": "kbn.filters.values",
+        "Subscription": "kbn.filters.model",
+        "Value": "kbn.filters.values",
+        "accepts": "kbn.filters.acceptance",
+        "checked": "kbn.filters.values",
+        "compare": "kbn.filters.acceptance",
+        "constraint_from_json": "kbn.filters.json_form",
+        "constraint_to_json": "kbn.filters.json_form",
+        "covers": "kbn.filters.semantics",
+        "decoded": "kbn.filters.json_form",
+        "family": "kbn.filters.values",
+        "from_cloudevent": "kbn.filters.cloudevents",
+        "implies": "kbn.filters.implication",
+        "key": "kbn.filters.values",
+        "may_intersect": "kbn.filters.intersection",
+        "negate": "kbn.filters.operators",
+        "print_time": "kbn.filters.printing",
+        "read_notifications": "kbn.filters.files",
+        "read_subscriptions": "kbn.filters.files",
+        "reasons": "kbn.filters.why",
+        "resolve": "kbn.filters.semantics",
+        "settled": "kbn.filters.vocabulary",
+        "settled_bag": "kbn.filters.bags",
+        "split_bag": "kbn.filters.operators",
+        "subject_family": "kbn.filters.acceptance",
+        "subscription_texts": "kbn.filters.files",
+        "terms_named_in": "kbn.filters.mentions",
+        "tokenize": "kbn.filters.lexing",
+        "too_deep": "kbn.filters.json_form",
+        "value_from_json": "kbn.filters.json_form",
+        "value_to_json": "kbn.filters.json_form",
+        "with_each_name_once": "kbn.filters.json_form",
+    },
+)

@@ -26,7 +26,7 @@ from kbn.filters.operators import (
 )
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, family
 from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, settled
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = ["accepts", "compare", "equivalents", "subject_family"]
 

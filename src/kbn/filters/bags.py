@@ -27,7 +27,7 @@ from kbn.filters.inner_bags import inner_check
 from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, family, key
 from kbn.filters.vocabulary import Vocabulary, settled
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = ["Compare", "all_partnered", "bags_related", "settled_bag"]
 

@@ -15,7 +15,7 @@ from typing import TypeAlias, cast
 from kbn.filters.operators import ORDER_OPERATORS, STRING_OPERATORS, AnyOperator, Operator
 from kbn.filters.values import Family, Operand, Relation, Value, family, key
 from kbn.filters.vocabulary import Vocabulary
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = ["related_pairs", "subject"]
 

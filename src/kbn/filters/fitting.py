@@ -18,7 +18,7 @@ from kbn.filters.operators import (
     split_bag,
 )
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, checked_operand, family
-from kbn.ontology.terms import Class, Term
+from kbn.ontology import Class, Term
 
 __all__ = ["MAX_MATCHED_SIZE", "fit"]
 

@@ -36,7 +36,7 @@ from kbn.filters.operators import (
 )
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, key
 from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, settled
-from kbn.ontology.terms import Class, Individual, Term
+from kbn.ontology import Class, Individual, Term
 
 __all__ = ["implies", "operator_implies"]
 

@@ -33,8 +33,7 @@ from kbn.filters.model import Constraint, Filter
 from kbn.filters.operators import AnyOperator, Operator, negate, split_bag
 from kbn.filters.values import Bag, Family, Operand
 from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, settled
-from kbn.ontology.terms import Class, Term
-from kbn.ontology.vocabulary import NOTHING, THING
+from kbn.ontology import NOTHING, THING, Class, Term
 
 __all__ = ["excludes", "may_intersect"]
 

@@ -29,7 +29,7 @@ from kbn.filters.model import Constraint, Filter, Notification, Subscription
 from kbn.filters.operators import AnyOperator, Negated, negate, read_operator
 from kbn.filters.printing import print_time
 from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, checked
-from kbn.ontology.terms import Class, Individual, Property, Term
+from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = [
     "constraint_from_json",

@@ -30,7 +30,7 @@ from kbn.filters.json_form import decoded
 from kbn.filters.model import Notification
 from kbn.filters.printing import print_time
 from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, checked
-from kbn.ontology.terms import Class, Individual, Property, Term
+from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = ["ATTRIBUTE_NAMESPACE", "from_jsonld", "to_jsonld"]
 

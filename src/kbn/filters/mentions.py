@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from kbn.filters.model import Notification, Subscription
 from kbn.filters.values import Bag, Operand, Relation
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = ["terms_named_in"]
 

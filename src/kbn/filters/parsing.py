@@ -22,7 +22,7 @@ from kbn.filters.operators import AnyOperator, negate, read_operator
 from kbn.filters.plans import BagPlan, Leaf, OperandPlan, RelationPlan, TaggedPlan, plan_for
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.filters.vocabulary import KINDS, Vocabulary
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = ["COMMON_PREFIXES", "parse", "parse_lines"]
 

@@ -14,7 +14,7 @@ from kbn.filters.lexing import LOCAL_NAME, NAME, RESERVED
 from kbn.filters.model import Constraint, Filter, Subscription
 from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag
 from kbn.filters.values import Bag, Operand, Relation
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = [
     "print_constraint",

@@ -18,7 +18,7 @@ from kbn.filters.model import Constraint, Filter, Notification, Subscription
 from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.filters.vocabulary import Vocabulary, settled
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 __all__ = [
     "accepts",

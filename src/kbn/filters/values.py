@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias, cast
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.ontology.terms import Class, Individual, Property, Term
+from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = [
     "INT_MAX",

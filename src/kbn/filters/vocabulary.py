@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Protocol, TypeVar, cast
 
-from kbn.ontology.terms import Class, Individual, Property, Term
-from kbn.ontology.vocabulary import NOTHING, THING
+from kbn.ontology import NOTHING, THING, Class, Individual, Property, Term
 
 __all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "settled"]
 

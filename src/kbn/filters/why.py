@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kbn.filters.operators import Negated, Operator, split_bag
 from kbn.filters.semantics import compare
 from kbn.filters.values import Bag, Relation
-from kbn.ontology.terms import Term
+from kbn.ontology import Term
 
 if TYPE_CHECKING:
     from kbn.filters import Constraint, Notification, Subscription

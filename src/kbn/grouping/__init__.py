@@ -20,6 +20,7 @@ __all__ = [
     "Groups",
     "PublisherCluster",
     "attributes_of",
+    "kernels",
     "publisher_groups",
     "read_advertisements",
 ]

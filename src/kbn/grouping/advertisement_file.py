@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Subscription
-from kbn.filters.json_form import too_deep, with_each_name_once
+from kbn.filters import Subscription, too_deep, with_each_name_once
 from kbn.grouping.combinations import Combination, attributes_of
 
 KNOWN = frozenset({"publisher", "attributes", "advertisement", "connections"})

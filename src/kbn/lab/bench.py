@@ -134,7 +134,7 @@ def run(workload: Workload, settings: Settings, progress: Progress = silent) -> 
 
 def warm_up(workload: Workload, seed: int) -> None:
     """Compile every kernel the measurement will use, on input it will not use."""
-    from kbn.matching.batch import count_batch
+    from kbn.matching import count_batch
 
     matcher = Matcher(workload.ontology)
     for chunk in workload.subscriptions(WARM_SUBSCRIPTIONS, seed + 1):
@@ -163,7 +163,7 @@ def _compare_with_index(
     slow: Measured, found: Found, first: Sequence[Pair], table: pa.Table, workload: Workload
 ) -> None:
     """Answer what the slow engine answered with an index as large, demand the same, and time it."""
-    from kbn.matching.batch import count_batch
+    from kbn.matching import count_batch
 
     matcher = Matcher(workload.ontology)
     matcher.add_many(first[: slow.subscriptions])

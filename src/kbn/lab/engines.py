@@ -146,7 +146,7 @@ def _time_batches(
     matcher: Matcher, workload: Workload, settings: Settings, table: pa.Table
 ) -> tuple[float, Any]:
     """The least seconds a round took, and the matches per notification of `table`."""
-    from kbn.matching.batch import count_batch
+    from kbn.matching import count_batch
 
     count_batch(matcher, workload.notifications(WARM_EVENTS, settings.seed + ROUNDS))
     seconds: list[float] = []

@@ -33,8 +33,7 @@ import numpy as np
 from kbn import data
 from kbn.filters import Bag, Constraint, Filter, Notification, Operator
 from kbn.lab.workloads.drawing import samples
-from kbn.matching import Matcher
-from kbn.matching.poset import Change, Poset
+from kbn.matching import Change, Matcher, Poset
 from kbn.ontology import Class, Ontology
 
 if TYPE_CHECKING:

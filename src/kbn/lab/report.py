@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Experiment, Result, Table
-from kbn.pages.html import MEDIA_TYPES, html_table, image, whole_page
+from kbn.pages import MEDIA_TYPES, html_table, image, whole_page
 
 if TYPE_CHECKING:
     pass

@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kbn.filters import Constraint, Filter, Notification, Operator, Subscription
-from kbn.filters.semantics import accepts, implies
+from kbn.filters import Constraint, Filter, Notification, Operator, Subscription, accepts, implies
 from kbn.ontology import Ontology
 
 # Values whose `=` is Python's. A bool is none of these: True == 1 there, and not here.

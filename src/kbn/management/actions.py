@@ -1,8 +1,8 @@
 """Actions: what policies decide, turned into instructions for brokers and publishers.
 
-Placing a client asks `Assignments` where its medoid is at home. Those whom a policy finds misplaced are
-gathered for a moment and looked at together (`flush`), because two can exchange places where each
-alone would find no room.
+Placing a client asks `Assignments` where its medoid is at home. Those whom a policy finds misplaced
+are gathered for a moment and looked at together (`flush`), because two can exchange places where
+each alone would find no room.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from kbn.management.instructions import (
 )
 from kbn.management.mib import Hearer, ManagedObject, Mib
 from kbn.management.reports import Kind
-from kbn.placement import Distances, balanced
-from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, moves
+from kbn.placement import MEAN_HOPS_MAX, Assignment, Distances, Move, balanced, mean_hops, moves
 
 CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 LOAD_MAX = 2.0
@@ -39,7 +38,7 @@ ARRIVE_S = 10.0
 """One who was told to go elsewhere less than this ago counts as being there."""
 DECIDED = "decided"
 """The outcome of what is decided and not yet done."""
-RESEATED = "reseated"
+REASSIGNED = "reassigned"
 """The mark of clients who sit near their partners rather than where their medoid is at home."""
 
 REQUESTS = {
@@ -124,7 +123,7 @@ class Actions:
         for name in named:
             del self._misplaced[kind, name]
         try:
-            yield from self._reseat(kind, named, now)
+            yield from self._reassign(kind, named, now)
         except KbnError as error:
             yield from (Outcome(each, f"not done: {error}") for each in named.values())
 
@@ -132,31 +131,31 @@ class Actions:
 
     def _place_subscriber(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
-        assignment = self._seat(found, now)
+        assignment = self._assigned(found, now)
         if assignment is None or not found.broker:
             return Outcome(decision, "stays: no cluster has its medoid")
         old, stays = found.broker, assignment == found.broker
         send = () if stays else (self._send(found, assignment),)
         self._mib.placed("subscriber", found.name, assignment, now)
-        self._mib.unmark("subscriber", found.name, RESEATED)
+        self._mib.unmark("subscriber", found.name, REASSIGNED)
         text = f"stays at {assignment}" if stays else f"from {old} to {assignment}"
         return Outcome(decision, text, send, PlacementNote("subscriber", found.name, assignment))
 
     def _place_publisher(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
-        assignment = self._seat(found, now)
+        assignment = self._assigned(found, now)
         if assignment is None:
             return Outcome(decision, "goes where it likes: no cluster has its medoid")
         send = self._send(found, assignment)
         self._mib.placed("publisher", found.name, assignment, now)
-        self._mib.unmark("publisher", found.name, RESEATED)
+        self._mib.unmark("publisher", found.name, REASSIGNED)
         note = PlacementNote("publisher", found.name, assignment)
         return Outcome(decision, f"to {assignment}", (send,), note)
 
-    def _seat(self, found: ManagedObject, now: float) -> str | None:
+    def _assigned(self, found: ManagedObject, now: float) -> str | None:
         """Where a client belongs; it is counted there at once."""
         load = self._load_now(now)
-        assignment = self._assignments.assignment(found.medoid or None, found.broker, load)
+        assignment = self._assignments.broker_for(found.medoid or None, found.broker, load)
         if assignment is not None and assignment != found.broker:
             load[assignment] += 1
             load[found.broker] -= 1
@@ -193,7 +192,7 @@ class Actions:
         ask = Instruct(found.broker, self._url(found.broker), "report", about)
         return Outcome(decision, DECIDED, (ask,))
 
-    def _reseat(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
+    def _reassign(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
         if not named:
             return
         # With all of them, as long as they are few: one who sits well may make room for another.
@@ -231,7 +230,7 @@ class Actions:
         self._load[move.new] += 1
         self._load[move.old] -= 1
         self._mib.placed(kind, move.client, move.new, now)
-        self._mib.mark(kind, move.client, RESEATED)
+        self._mib.mark(kind, move.client, REASSIGNED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
         note = PlacementNote(kind, move.client, move.new, is_reseated=True)
         return Outcome(decision, text, (send,), note)
@@ -244,7 +243,9 @@ class Actions:
             for name in instruct.about["clients"]:
                 self._mib.not_placed("subscriber", name)
 
-    def _client_assignments(self, kind: Kind, names: Iterable[str], now: float) -> Iterator[Assignment]:
+    def _client_assignments(
+        self, kind: Kind, names: Iterable[str], now: float
+    ) -> Iterator[Assignment]:
         heard = self._heard_by_publisher(now) if kind == "publisher" else None
         for name in names:
             found = self._mib.get(kind, name)
@@ -336,7 +337,7 @@ class Actions:
             changed = self._assignments.by_traffic(self._deliveries(), clients, self._load_max)
         if changed:  # the plan is by what was delivered: everybody goes by it first
             for kind in CLIENTS:
-                self._mib.unmark_all(kind, RESEATED)
+                self._mib.unmark_all(kind, REASSIGNED)
         return self._use(decision, changed, "clusters live on other brokers")
 
     def _use(self, decision: Decision, changed: bool, text: str) -> Outcome:

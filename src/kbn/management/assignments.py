@@ -1,4 +1,4 @@
-"""Assignments: the plan of an overlay's clusters, kept as brokers come and go, and who belongs where."""
+"""Assignments: which clusters each broker of an overlay holds, and where a client belongs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
-from kbn.placement import Plan, distances, plan, rated
-from kbn.placement.distances import Distances
+from kbn.placement import Distances, Plan, distances, plan, rated
 
 SETTLE_S = 1.0
 """Brokers must be the same for so long before clusters are laid out for them."""
@@ -171,21 +170,21 @@ class Assignments:
         self.plan = new
         return is_new
 
-    def assignments(self, medoid: str | None) -> tuple[str, ...]:
+    def brokers_for(self, medoid: str | None) -> tuple[str, ...]:
         """The brokers of the cluster a medoid is in; none when it is in none."""
-        return () if self.plan is None or medoid is None else self.plan.seats_for(medoid)
+        return () if self.plan is None or medoid is None else self.plan.brokers_for(medoid)
 
-    def assignment(self, medoid: str | None, at: str | None, load: Counter[str]) -> str | None:
+    def broker_for(self, medoid: str | None, at: str | None, load: Counter[str]) -> str | None:
         """Where a client with that medoid belongs, who is at a broker now.
 
         Of several brokers of its cluster it is the one with the fewest clients, but one who is at
         one of them moves only when that has clearly more to do.
         """
-        assignments = self.assignments(medoid)
-        if not assignments:
+        brokers = self.brokers_for(medoid)
+        if not brokers:
             return None
-        best = min(assignments, key=lambda broker: (load[broker], assignments.index(broker)))
-        return at if at in assignments and load[at] <= load[best] + 1 else best
+        best = min(brokers, key=lambda broker: (load[broker], brokers.index(broker)))
+        return at if at in brokers and load[at] <= load[best] + 1 else best
 
     def _change(self, now: float) -> None:
         self._changed_at = now

@@ -15,11 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kbn.broker.broker import Broker
-from kbn.broker.client_session import ClientSession
-from kbn.broker.service import client_names
+from kbn.broker import Broker, ClientSession, client_names
 from kbn.errors import InvalidInputError
-from kbn.filters.mentions import terms_named_in
+from kbn.filters import terms_named_in
 from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
@@ -31,7 +29,7 @@ from kbn.management.reports import (
     SubscriberInfo,
 )
 from kbn.placement import Medoid, RunningMedoid, SemanticMap
-from kbn.placement.medoid_groups import groups as medoid_groups
+from kbn.placement import groups as medoid_groups
 
 AT_ONCE_MAX = 500
 """Clients looked at in one call, so that none takes long; the others wait for the next."""

@@ -15,8 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from kbn.broker.sqlite_advice import advice
-from kbn.broker.store import StoreError
+from kbn.broker import StoreError, advice
 from kbn.management.schema import FIELDS, KINDS, FieldType, Kind
 from kbn.management.table import Table
 
@@ -131,7 +130,7 @@ class MibFile:
         """See whose file it is before anything is changed; whether it is a new one."""
         ((owner,),) = self._connection.execute("PRAGMA application_id")
         ((version,),) = self._connection.execute("PRAGMA user_version")
-        ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_parent")
+        ((tables,),) = self._connection.execute("SELECT count(*) FROM sqlite_master")
         if not (owner or version or tables or self._read_only):
             return True
         if owner != _OURS:

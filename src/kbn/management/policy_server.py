@@ -21,7 +21,7 @@ from kbn.management.action_log import LogEntry
 from kbn.management.actions import (
     DECIDED,
     LOAD_MAX,
-    RESEATED,
+    REASSIGNED,
     Actions,
     Announce,
     Effect,
@@ -125,7 +125,7 @@ class PolicyServer:
         else:
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
             mark = self.engine.mib.mark if note.is_reseated else self.engine.mib.unmark
-            mark(note.kind, note.name, RESEATED)
+            mark(note.kind, note.name, REASSIGNED)
 
     def _tell_plan(self, now: float) -> list[Effect]:
         """Keep the plan, and tell those that stand by."""

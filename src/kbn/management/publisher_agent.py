@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kbn.filters import Notification
-from kbn.filters.mentions import terms_named_in
+from kbn.filters import Notification, terms_named_in
 from kbn.management.reports import PublisherInfo
 from kbn.placement import RunningMedoid, SemanticMap
 

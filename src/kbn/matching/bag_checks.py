@@ -13,10 +13,16 @@ from collections.abc import Callable, Sequence
 from operator import ge, gt, le, lt
 from typing import Any
 
-from kbn.filters import Bag, Constraint
-from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag
-from kbn.filters.semantics import accepts
-from kbn.filters.values import key
+from kbn.filters import (
+    ORDER_OPERATORS,
+    AnyOperator,
+    Bag,
+    Constraint,
+    Operator,
+    accepts,
+    key,
+    split_bag,
+)
 from kbn.matching.tokens import ValueIndex
 from kbn.ontology import Ontology
 

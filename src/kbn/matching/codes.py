@@ -22,18 +22,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kbn.errors import LimitError
-from kbn.filters import Bag, Constraint, Filter
-from kbn.filters.operators import (
+from kbn.filters import (
     ORDER_OPERATORS,
     AnyOperator,
+    Bag,
     Composite,
+    Constraint,
+    Family,
+    Filter,
     Negated,
     Operator,
+    family,
     negate,
+    resolve,
     split_bag,
+    subject_family,
 )
-from kbn.filters.semantics import resolve, subject_family
-from kbn.filters.values import Family, family
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
 

@@ -23,9 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Bag
-from kbn.filters.json_form import value_from_json
-from kbn.filters.values import Family, family
+from kbn.filters import Bag, Family, family, value_from_json
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.groups import Array
 from kbn.matching.tokens import ValueIndex

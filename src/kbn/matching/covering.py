@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbn.filters import Constraint, Filter
-from kbn.filters.operators import ORDER_OPERATORS, Operator
-from kbn.filters.semantics import accepts, implies
-from kbn.filters.values import Family, family
+from kbn.filters import (
+    ORDER_OPERATORS,
+    Constraint,
+    Family,
+    Filter,
+    Operator,
+    accepts,
+    family,
+    implies,
+)
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.index import Index
 from kbn.matching.witness import witness

@@ -19,9 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kbn.filters import Bag, Constraint, Filter
-from kbn.filters.semantics import accepts
-from kbn.filters.values import Family
+from kbn.filters import Bag, Constraint, Family, Filter, accepts
 from kbn.matching.bag_checks import BagChecker
 from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.groups import Array, Groups, grown

@@ -29,8 +29,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Constraint, Filter, Subscription
-from kbn.filters.semantics import covers, resolve
+from kbn.filters import Constraint, Filter, Subscription, covers, resolve
 from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
 from kbn.matching.matcher import Matcher, checked_key
 from kbn.matching.postings import RootPostings

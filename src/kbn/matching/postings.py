@@ -15,14 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from kbn.filters import Bag, Constraint, Filter
-from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Composite, Operator, split_bag
-from kbn.filters.values import Family, family, key
+from kbn.filters import (
+    ORDER_OPERATORS,
+    AnyOperator,
+    Bag,
+    Composite,
+    Constraint,
+    Family,
+    Filter,
+    Operator,
+    family,
+    key,
+    split_bag,
+)
 from kbn.matching.codes import microseconds
 from kbn.matching.covering import AXIS_FAMILIES, MEMO_MAX, Implications
 from kbn.matching.groups import Array, grown
-from kbn.ontology import Ontology, Term
-from kbn.ontology.vocabulary import NOTHING, THING
+from kbn.ontology import NOTHING, THING, Ontology, Term
 
 FEW = 32
 """Candidates so few that asking them all costs less than narrowing down further."""

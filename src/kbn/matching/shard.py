@@ -26,8 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Filter, Subscription
-from kbn.filters.bulk import BulkReader
+from kbn.filters import BulkReader, Filter, Subscription
 from kbn.matching import kernels
 from kbn.matching.batch import find_batch
 from kbn.matching.groups import Array, each_once

@@ -23,8 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.filters.json_form import constraint_from_json, constraint_to_json
-from kbn.filters.values import Family
+from kbn.filters import Family, constraint_from_json, constraint_to_json
 from kbn.matching import groups as groups_module
 from kbn.matching import slabs as slabs_module
 from kbn.matching import trie as trie_module

@@ -31,8 +31,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Subscription
-from kbn.filters.bulk import BulkReader
+from kbn.filters import BulkReader, Subscription
 from kbn.matching.groups import Array
 from kbn.matching.matcher import Matcher
 from kbn.matching.shard import (

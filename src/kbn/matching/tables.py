@@ -9,9 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Bag, Notification
-from kbn.filters.json_form import value_to_json
-from kbn.filters.values import Family, family
+from kbn.filters import Bag, Family, Notification, family, value_to_json
 from kbn.matching.columns import KIND
 from kbn.ontology import Term
 

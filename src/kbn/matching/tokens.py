@@ -26,14 +26,21 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from kbn.filters import Bag, Constraint, Relation
-from kbn.filters.bags import settled_bag
-from kbn.filters.operators import ORDER_OPERATORS, Operator, split_bag
-from kbn.filters.semantics import compare
-from kbn.filters.values import Family, family, key
-from kbn.filters.vocabulary import settled
-from kbn.ontology import Ontology, Term
-from kbn.ontology.vocabulary import NOTHING, THING
+from kbn.filters import (
+    ORDER_OPERATORS,
+    Bag,
+    Constraint,
+    Family,
+    Operator,
+    Relation,
+    compare,
+    family,
+    key,
+    settled,
+    settled_bag,
+    split_bag,
+)
+from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_MAX = 200_000
 

@@ -11,10 +11,19 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from kbn.filters import Bag, Constraint, Relation
-from kbn.filters.operators import AnyOperator, Negated, Operator, negate, split_bag
-from kbn.filters.semantics import compare
-from kbn.filters.values import Family, family
+from kbn.filters import (
+    AnyOperator,
+    Bag,
+    Constraint,
+    Family,
+    Negated,
+    Operator,
+    Relation,
+    compare,
+    family,
+    negate,
+    split_bag,
+)
 from kbn.ontology import Class, Individual, Ontology, Property, Term
 
 _UNHEARD = "urn:kbn:unheard-of"

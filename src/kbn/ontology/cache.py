@@ -59,7 +59,7 @@ class _Head(msgspec.Struct, frozen=True):
     """The base of each file asked for that has IRIs relative to it, "" for the others."""
 
 
-def directory() -> Path:
+def cache_directory() -> Path:
     """Where entries are kept: KBN_CACHE_DIR, or the platform's place for caches."""
     given = os.environ.get("KBN_CACHE_DIR")
     if given:
@@ -76,7 +76,7 @@ def directory() -> Path:
 def find(request: Request, asked: list[Document]) -> Tables | None:
     """The tables kept for `request` and the files `asked`, or None."""
     key = _key(request, asked)
-    path = directory() / f"{key}.kbno"
+    path = cache_directory() / f"{key}.kbno"
     try:
         about, arrays = array_file.read(path)
         head = msgspec.json.decode(about, type=_Head)
@@ -122,7 +122,7 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
         bases=tuple(one.base if one.is_base_of_any(names) else "" for one in asked),
     )
     with contextlib.suppress(OSError):
-        array_file.write(directory() / f"{key}.kbno", head, tables.arrays())
+        array_file.write(cache_directory() / f"{key}.kbno", head, tables.arrays())
 
 
 def _key(request: Request, asked: Iterable[Document]) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "clusters",
     "distances",
     "groups",
+    "kernels",
     "mean_hops",
     "moves",
     "plan",

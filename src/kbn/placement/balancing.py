@@ -1,8 +1,8 @@
 """Load balancing: a cluster that draws too much load gets more brokers, and gives them back.
 
-A cluster lives on its main broker and on its *helpers*; together they are its assignments. Its clients go
-to whichever assignment has least to do, so its load spreads over the assignments like water: `spread` says what
-every broker then has. A broker may have `load_max` times a fair share, that is the load of all
+A cluster lives on its main broker and on its *helpers*; together they are its brokers. Its clients
+go to whichever of them has least to do, so its load spreads over them like water: `spread` says
+what every broker then has. A broker may have `load_max` times a fair share, that is the load of all
 divided by the number of brokers.
 
 `balanced` looks for brokers over that limit and gives the heaviest cluster on one a helper: of the

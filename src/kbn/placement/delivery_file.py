@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters.json_form import too_deep, with_each_name_once
+from kbn.filters import too_deep, with_each_name_once
 
 MEDOIDS = ("publisher_medoid", "subscriber_medoid")
 COLUMNS = (*MEDOIDS, "count")

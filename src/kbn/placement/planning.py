@@ -18,7 +18,7 @@ from inspect import signature
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters.json_form import decoded
+from kbn.filters import decoded
 from kbn.ontology import Ontology, Term
 from kbn.placement.medoid import Medoid
 from kbn.placement.taxonomic import Clusters, clusters
@@ -51,7 +51,7 @@ class PlannedCluster:
     helpers: tuple[str, ...] = ()
 
     @property
-    def assignments(self) -> tuple[str, ...]:
+    def brokers(self) -> tuple[str, ...]:
         """All its brokers, the main one first."""
         return (self.broker, *self.helpers)
 
@@ -93,7 +93,7 @@ class Plan:
 
     def brokers_of(self, key: str) -> tuple[str, ...]:
         """All brokers of the cluster with that key, the main one first."""
-        return self._cluster(key).assignments
+        return self._cluster(key).brokers
 
     def _cluster(self, key: str) -> PlannedCluster:
         if key not in self._by_key:
@@ -113,7 +113,7 @@ class Plan:
         key = self.cluster_for(term)
         return None if key is None else self.broker_of(key)
 
-    def seats_for(self, term: str | Term | Medoid | None) -> tuple[str, ...]:
+    def brokers_for(self, term: str | Term | Medoid | None) -> tuple[str, ...]:
         """The brokers a client with that medoid may go to, the main one first; none: it stays."""
         key = self.cluster_for(term)
         return () if key is None else self.brokers_of(key)
@@ -124,7 +124,7 @@ class Plan:
         >>> from kbn.data import namespace, path
         >>> made = plan(Ontology.load(path("animals")), ["top", "left", "right"])
         >>> cats = namespace("animals") + "Cats"
-        >>> made.helped(cats, "top").seats_for(namespace("animals") + "Dixie")
+        >>> made.helped(cats, "top").brokers_for(namespace("animals") + "Dixie")
         ('right', 'top')
         >>> made.helped(cats, "top").relieved(cats, "top") == made
         True
@@ -132,7 +132,7 @@ class Plan:
         cluster = self._cluster(key)
         if broker not in self.brokers:
             raise InvalidInputError(f"{broker!r} cannot help <{key}>: it is no broker of the plan")
-        if broker in cluster.assignments:
+        if broker in cluster.brokers:
             raise InvalidInputError(f"{broker!r} cannot help <{key}>: it has that cluster already")
         return self._with(replace(cluster, helpers=(*cluster.helpers, broker)))
 
@@ -341,12 +341,12 @@ def _cluster(number: int, data: object) -> PlannedCluster:
 def _check_sound(made: Plan) -> None:
     _brokers(made.brokers)
     for cluster in made.clusters:
-        for broker in cluster.assignments:
+        for broker in cluster.brokers:
             if broker not in made.brokers:
                 raise InvalidInputError(
                     f"the cluster <{cluster.key}> is on {broker!r}, no broker of the plan"
                 )
-        if len(set(cluster.assignments)) < len(cluster.assignments):
+        if len(set(cluster.brokers)) < len(cluster.brokers):
             raise InvalidInputError(f"the cluster <{cluster.key}> has a broker twice")
     if len(made._by_key) < len(made.clusters):
         raise InvalidInputError("two clusters of the plan have the same key")

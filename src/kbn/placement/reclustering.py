@@ -1,9 +1,10 @@
 """Re-clustering: who had better sit at another broker, by where its notifications really come from.
 
 A medoid says what a client is about; the hops of its deliveries say whether that has put it near
-its partners. A *assignment* is a client at its broker with the deliveries it shared, by the broker at the
-other end: for a subscriber the brokers of the publishers it heard, for a publisher those of the
-subscribers that heard it. While the others stay, every client's hops are known for every broker:
+its partners. An *assignment* is a client at its broker with the deliveries it shared, by the
+broker at the other end: for a subscriber the brokers of the publishers it heard, for a publisher
+those of the subscribers that heard it. While the others stay, every client's hops are known for
+every broker:
 
     hops(client, b) = Σ over o of deliveries(client, o) · (links from b to o + 1)
 
@@ -84,8 +85,9 @@ def moves(
 ) -> tuple[Move, ...]:
     """Who moves where, so that deliveries like those observed pass fewer brokers.
 
-    A broker has at most `load_max` times a fair share of the load of all assignments and of `others`,
-    the load on each broker that is not up for moving; one that has more already gets no more.
+    A broker has at most `load_max` times a fair share of the load of all assignments and of
+    `others`, the load on each broker that is not up for moving; one that has more already gets
+    no more.
 
     Together the moves gain at least `gain_min` hops each. One that only makes room for another may
     gain nothing, or less than nothing; the other then gains the more. Clients without deliveries

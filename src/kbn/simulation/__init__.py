@@ -1,5 +1,13 @@
 """The overlay in one process: brokers, clients and the links between them, from a seed."""
 
+from __future__ import annotations
+
+from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
 from kbn.simulation.network import Network, SimulatedClient
 
-__all__ = ["Network", "SimulatedClient"]
+__all__ = [
+    "ManagedNetwork",
+    "ManagedPublisher",
+    "Network",
+    "SimulatedClient",
+]

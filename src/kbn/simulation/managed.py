@@ -10,14 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbn.broker.topology import Topology
+from kbn.broker import Topology
 from kbn.filters import Notification
-from kbn.management import instructions, reports, terms
-from kbn.management.actions import Announce, Effect, Instruct
-from kbn.management.broker_agent import BrokerAgent
-from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPublisherMedoids
-from kbn.management.policy_server import PolicyServer
-from kbn.management.publisher_agent import PublisherAgent
+from kbn.management import (
+    Announce,
+    BrokerAgent,
+    Effect,
+    Instruct,
+    PlacePublisher,
+    PolicyServer,
+    PublisherAgent,
+    RequestInfo,
+    RequestPublisherMedoids,
+    instructions,
+    reports,
+    terms,
+)
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.simulation.network import Network, SimulatedClient

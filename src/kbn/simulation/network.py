@@ -18,10 +18,10 @@ from itertools import count
 from random import Random
 from typing import Any, Literal
 
-from kbn.broker import content
-from kbn.broker.access import Authorizer, Limits
-from kbn.broker.broker import Broker
-from kbn.broker.client import (
+from kbn.broker import (
+    AnyMessage,
+    Authorizer,
+    Broker,
     ClientCore,
     Confirmed,
     Delivered,
@@ -29,12 +29,16 @@ from kbn.broker.client import (
     Effect,
     Failed,
     HangUp,
+    Limits,
+    MemoryStore,
     Moved,
+    NotificationId,
     OntologyChanged,
+    Peer,
+    Send,
+    Topology,
+    content,
 )
-from kbn.broker.messages import AnyMessage, NotificationId, Peer, Send
-from kbn.broker.store import MemoryStore
-from kbn.broker.topology import Topology
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 from kbn.ontology import Ontology
@@ -171,7 +175,7 @@ class Network:
         ticks: bool = False,
         advertisements: bool = False,
         keeps_roots: bool = False,
-        guard: Authorizer | None = None,
+        authorizer: Authorizer | None = None,
         limits: Limits | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
@@ -188,7 +192,7 @@ class Network:
         self._settings: dict[str, Any] = {
             "advertisements": advertisements,
             "keeps_roots": keeps_roots,
-            "guard": guard,
+            "authorizer": authorizer,
             "limits": limits,
         }
         self._events: list[tuple[float, int, Callable[[], None]]] = []

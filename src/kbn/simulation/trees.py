@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kbn.broker.topology import Topology
-from kbn.grouping.delay_tree import SOURCE, DelayTree
+from kbn.broker import Topology
+from kbn.grouping import SOURCE, DelayTree
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network, SimulatedClient
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from kbn.broker.topology import Topology
+from kbn.broker import Topology
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
 from kbn.simulation.faults import Faults

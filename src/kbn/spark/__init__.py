@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the data pipeline on Spark", extra="spark") from error
 
-from kbn.matching.store import SubscriptionStore
+from kbn.matching import SubscriptionStore
 from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.hops import hop_histogram, hops
 from kbn.spark.ingest import ingest, notifications, quarantine, read

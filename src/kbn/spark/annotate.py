@@ -19,9 +19,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kbn.errors import InvalidInputError
-from kbn.filters.values import MAX_BAG_DEPTH
-from kbn.ontology import Ontology
-from kbn.ontology.names import NameIndex
+from kbn.filters import MAX_BAG_DEPTH
+from kbn.ontology import NameIndex, Ontology
 from kbn.spark.columns import ANNOTATED, NOTIFICATIONS
 from kbn.spark.conversions import TERM_KINDS
 from kbn.spark.mapping import suggestion

@@ -27,9 +27,7 @@ from threading import Event
 from kbn.errors import InvalidInputError, KbnError, TransportError
 from kbn.spark.inlets import Slice, local_path
 from kbn.spark.spool import POLL_S, Receiver, Spool, SpooledInlet
-from kbn.transport import Client, Feed, connect
-from kbn.transport.feed import Item
-from kbn.transport.urls import parse_url
+from kbn.transport import Client, Feed, Item, connect, parse_url
 
 WINDOW = 1000
 GROUP_MAX = 1000

@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters.printing import print_time
-from kbn.filters.values import MAX_BAG_DEPTH
+from kbn.filters import MAX_BAG_DEPTH, print_time
 from kbn.spark.conversions import CONVERSIONS, ISO, TERM_KINDS, Moment, as_text
 from kbn.spark.outcomes import Row, stable_id
 from kbn.spark.records import attributes_text, json_value, written

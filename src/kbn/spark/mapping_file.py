@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from zoneinfo import ZoneInfo
 
 from kbn.errors import InvalidInputError
-from kbn.filters.model import MAX_NAME
+from kbn.filters import MAX_NAME
 from kbn.spark.conversions import KINDS, TIME_FORMATS, Moment
 from kbn.spark.mapping import Csv, Field, Mapping, suggestion
 from kbn.spark.yaml_file import read_yaml

@@ -39,12 +39,18 @@ from pyspark.sql.types import (
 )
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification
-from kbn.filters.why import reasons
-from kbn.matching.columns import KIND, TERMS, Column
-from kbn.matching.json_table import table_from_json
-from kbn.matching.shard import Counted, Report, ShardBuilder
-from kbn.matching.store import SubscriptionStore, View
+from kbn.filters import Notification, reasons
+from kbn.matching import (
+    KIND,
+    TERMS,
+    Column,
+    Counted,
+    Report,
+    ShardBuilder,
+    SubscriptionStore,
+    View,
+    table_from_json,
+)
 from kbn.ontology import Ontology
 from kbn.spark.columns import COUNTS, INGESTED, SUBSCRIPTIONS, WHY
 from kbn.spark.shared import ontology_path, shared_directory, visible

@@ -24,9 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from kbn.errors import InvalidInputError
-from kbn.filters.bulk import BulkReader
-from kbn.filters.json_form import value_from_json
-from kbn.filters.mentions import terms_named_in
+from kbn.filters import BulkReader, terms_named_in, value_from_json
 from kbn.ontology import Ontology
 from kbn.placement import Clusters, Medoid, SemanticMap, Weights
 from kbn.placement import clusters as clusters_of

@@ -17,15 +17,21 @@ from typing import Any
 import msgspec
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.filters.cloudevents import from_cloudevent
-from kbn.filters.json_form import (
+from kbn.filters import (
+    INT_MAX,
+    INT_MIN,
+    MAX_ATTRIBUTES,
+    MAX_BAG_DEPTH,
+    MAX_BAG_SIZE,
+    MAX_NAME,
+    Notification,
+    checked,
+    from_cloudevent,
     too_deep,
     value_from_json,
     value_to_json,
     with_each_name_once,
 )
-from kbn.filters.model import MAX_ATTRIBUTES, MAX_NAME, Notification
-from kbn.filters.values import INT_MAX, INT_MIN, MAX_BAG_DEPTH, MAX_BAG_SIZE, checked
 from kbn.spark.outcomes import Row, stable_id
 
 _decode = msgspec.json.Decoder().decode

@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kbn.errors import InvalidInputError
-from kbn.ontology import Ontology
-from kbn.ontology.cache import directory as cache_directory
+from kbn.ontology import Ontology, cache_directory
 
 SUFFIX = ".kbno"
 

@@ -302,7 +302,7 @@ def newest_version(store: str | None, before: int) -> int | None:
     if store is None:
         return None
     # Here and not above: only the process that plans needs it, and it brings the kernels along.
-    from kbn.matching.store import SubscriptionStore
+    from kbn.matching import SubscriptionStore
 
     version = SubscriptionStore.open(store).version
     if version < before:

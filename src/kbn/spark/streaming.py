@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.matching.store import SubscriptionStore
+from kbn.matching import SubscriptionStore
 from kbn.spark.ingest import AnyMapping, ingest, quarantine
 from kbn.spark.inlets import local_path
 from kbn.spark.manifests import link

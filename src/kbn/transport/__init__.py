@@ -1,21 +1,106 @@
 """Brokers and clients over TCP: the shells that give the pure cores sockets and a clock."""
 
-from kbn.transport.access_file import AccessFile
-from kbn.transport.client import Client, Delivery, Feed, connect
-from kbn.transport.security import client_tls, server_tls
-from kbn.transport.server import BrokerServer, serve
-from kbn.transport.settings import LinkTo, ServerLimits
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbn.front_door import on_first_use
+
+if TYPE_CHECKING:
+    from kbn.transport.access_file import AccessFile
+    from kbn.transport.client import Client, connect
+    from kbn.transport.clock import now
+    from kbn.transport.dialling import ask_name
+    from kbn.transport.ending import at_end_of_stdin, end, until_told
+    from kbn.transport.feed import Delivery, Feed, Item
+    from kbn.transport.logs import set_up
+    from kbn.transport.managed_processes import Companion, ManagedOverlay
+    from kbn.transport.managed_publisher import ManagedPublisher
+    from kbn.transport.metrics import state_of
+    from kbn.transport.policy_server import PolicyServerShell
+    from kbn.transport.processes import Overlay, tell
+    from kbn.transport.reporting import Reporting
+    from kbn.transport.security import client_tls, server_tls
+    from kbn.transport.server import BrokerServer, serve
+    from kbn.transport.settings import LinkTo, ServerLimits
+    from kbn.transport.sync import SyncClient, SyncFeed, connect_sync
+    from kbn.transport.topology_file import OverlayPlan, load_topology
+    from kbn.transport.urls import parse_url
+    from kbn.transport.watched import Watch, WatchedServer
 
 __all__ = [
     "AccessFile",
     "BrokerServer",
     "Client",
+    "Companion",
     "Delivery",
     "Feed",
+    "Item",
     "LinkTo",
+    "ManagedOverlay",
+    "ManagedPublisher",
+    "Overlay",
+    "OverlayPlan",
+    "PolicyServerShell",
+    "Reporting",
     "ServerLimits",
+    "SyncClient",
+    "SyncFeed",
+    "Watch",
+    "WatchedServer",
+    "ask_name",
+    "at_end_of_stdin",
     "client_tls",
     "connect",
+    "connect_sync",
+    "end",
+    "load_topology",
+    "now",
+    "parse_url",
     "serve",
     "server_tls",
+    "set_up",
+    "state_of",
+    "tell",
+    "until_told",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "AccessFile": "kbn.transport.access_file",
+        "BrokerServer": "kbn.transport.server",
+        "Client": "kbn.transport.client",
+        "Companion": "kbn.transport.managed_processes",
+        "Delivery": "kbn.transport.feed",
+        "Feed": "kbn.transport.feed",
+        "Item": "kbn.transport.feed",
+        "LinkTo": "kbn.transport.settings",
+        "ManagedOverlay": "kbn.transport.managed_processes",
+        "ManagedPublisher": "kbn.transport.managed_publisher",
+        "Overlay": "kbn.transport.processes",
+        "OverlayPlan": "kbn.transport.topology_file",
+        "PolicyServerShell": "kbn.transport.policy_server",
+        "Reporting": "kbn.transport.reporting",
+        "ServerLimits": "kbn.transport.settings",
+        "SyncClient": "kbn.transport.sync",
+        "SyncFeed": "kbn.transport.sync",
+        "Watch": "kbn.transport.watched",
+        "WatchedServer": "kbn.transport.watched",
+        "ask_name": "kbn.transport.dialling",
+        "at_end_of_stdin": "kbn.transport.ending",
+        "client_tls": "kbn.transport.security",
+        "connect": "kbn.transport.client",
+        "connect_sync": "kbn.transport.sync",
+        "end": "kbn.transport.ending",
+        "load_topology": "kbn.transport.topology_file",
+        "now": "kbn.transport.clock",
+        "parse_url": "kbn.transport.urls",
+        "serve": "kbn.transport.server",
+        "server_tls": "kbn.transport.security",
+        "set_up": "kbn.transport.logs",
+        "state_of": "kbn.transport.metrics",
+        "tell": "kbn.transport.processes",
+        "until_told": "kbn.transport.ending",
+    },
+)

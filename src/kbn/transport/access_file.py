@@ -1,4 +1,4 @@
-"""A guard from a file: who may come in, with which token, and what each may do.
+"""An authorizer from a file: who may come in, with which token, and what each may do.
 
     clients:
       ann:
@@ -25,7 +25,7 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kbn.broker.access import Permission
+from kbn.broker import Permission
 from kbn.errors import InvalidInputError, MissingDependencyError
 
 SECTIONS = ("clients", "brokers", "default")
@@ -156,7 +156,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InvalidInputError(f"{path}: cannot read the guard's file: {error.strerror}") from None
+        raise InvalidInputError(f"{path}: cannot read the access file: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InvalidInputError(f"{path}: not UTF-8 text") from None
 
@@ -165,7 +165,7 @@ def _yaml(path: Path, text: str) -> Any:
     try:
         import yaml
     except ImportError:
-        raise MissingDependencyError("a guard's file in YAML", extra="broker") from None
+        raise MissingDependencyError("an access file in YAML", extra="broker") from None
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

@@ -17,10 +17,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from kbn.broker import content, wire
-from kbn.broker.client import (
+from kbn.broker import (
     ClientCore,
     Confirmed,
+    ConnAck,
     Delivered,
     Dial,
     Effect,
@@ -28,8 +28,12 @@ from kbn.broker.client import (
     HangUp,
     Moved,
     OntologyChanged,
+    Publish,
+    Refused,
+    Send,
+    content,
+    wire,
 )
-from kbn.broker.messages import ConnAck, Publish, Refused, Send
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError, TransportError
 from kbn.filters import Notification, Subscription
 from kbn.transport.clock import Backoff, now

@@ -10,8 +10,7 @@ import asyncio
 import socket
 from typing import Any, Protocol, cast
 
-from kbn.broker.messages import AnyMessage, Peer
-from kbn.broker.wire import FrameError, FrameReader, encode
+from kbn.broker import AnyMessage, FrameError, FrameReader, Peer, wire
 
 # Above this the owner is told that the other side does not read; below a quarter, that it does.
 HIGH_WATER_BYTES = 1 << 20
@@ -102,7 +101,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, message: AnyMessage) -> None:
         """Have a message written at the next flush."""
-        self._out.append(encode(message))
+        self._out.append(wire.encode(message))
 
     def flush(self) -> None:
         """Write all that was sent since the last time, at once."""

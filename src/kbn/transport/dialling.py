@@ -6,8 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 
-from kbn.broker.messages import Who
-from kbn.broker.wire import FrameError, FrameReader, decode_name, encode
+from kbn.broker import FrameError, FrameReader, Who, decode_name, wire
 from kbn.errors import TransportError
 from kbn.transport.connection import Connection
 from kbn.transport.security import client_tls
@@ -42,7 +41,7 @@ async def ask_name(url: str, tls: ssl.SSLContext | None = None) -> str:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
             try:
-                writer.write(encode(Who()))
+                writer.write(wire.encode(Who()))
                 answer = decode_name(await _first_frame(reader))
             finally:
                 writer.close()

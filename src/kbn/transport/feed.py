@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kbn.broker import content
-from kbn.broker.client import Delivered
-from kbn.broker.messages import Envelope, NotificationId
+from kbn.broker import Delivered, Envelope, NotificationId, content
 from kbn.errors import KbnError
 from kbn.filters import Notification
 

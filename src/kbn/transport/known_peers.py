@@ -14,9 +14,7 @@ from dataclasses import replace
 
 from msgspec import msgpack
 
-from kbn.broker.broker import Broker
-from kbn.broker.messages import Peer
-from kbn.broker.store import Store
+from kbn.broker import Broker, Peer, Store
 from kbn.transport.settings import LinkTo, Role
 
 log = logging.getLogger("kbn.transport")

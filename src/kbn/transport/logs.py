@@ -2,8 +2,8 @@
 
 An event has a name and fields; remarks of other parts of kbn come as the event "remark". Whatever a
 client sends may stand in a field, so values are escaped (an event is always one line) and cut.
-Repetitions are bounded by a `RateLimiter`: a client that is refused a thousand times a second costs a
-few lines a minute, the next of which says how many were left out.
+Repetitions are bounded by a `RateLimiter`: a client that is refused a thousand times a second
+costs a few lines a minute, the next of which says how many were left out.
 """
 
 from __future__ import annotations

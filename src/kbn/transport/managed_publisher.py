@@ -16,10 +16,7 @@ from uuid import uuid4
 
 from kbn.errors import KbnError, TransportError
 from kbn.filters import Notification
-from kbn.management import instructions, reports
-from kbn.management.instructions import PlacePublisher
-from kbn.management.publisher_agent import PublisherAgent
-from kbn.management.reports import Gone
+from kbn.management import Gone, PlacePublisher, PublisherAgent, instructions, reports
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.transport.client import Client, connect

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from kbn.broker.store import Store
+from kbn.broker import Store
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kbn.errors import KbnError, TransportError
-from kbn.management.action_log import LogEntry
-from kbn.management.actions import Announce, Effect, Instruct
-from kbn.management.policy_server import PolicyServer
+from kbn.management import Announce, Effect, Instruct, LogEntry, PolicyServer
 from kbn.transport.client import Client
 from kbn.transport.clock import Backoff, now
 

@@ -157,8 +157,8 @@ class Overlay:
             options.append("--advertisements")
         if plan.store is not None:
             options += ["--store", str(plan.store / f"{broker.name}.db")]
-        if plan.guard is not None:
-            options += ["--guard", str(plan.guard)]
+        if plan.access is not None:
+            options += ["--access", str(plan.access)]
         return options
 
     async def _listening(self, running: RunningBroker) -> None:

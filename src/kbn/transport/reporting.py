@@ -14,9 +14,14 @@ from time import process_time
 import psutil
 
 from kbn.errors import KbnError
-from kbn.management import instructions, reports
-from kbn.management.broker_agent import INFO_EVERY_S, BrokerAgent
-from kbn.management.reports import BrokerUtilisation, Report
+from kbn.management import (
+    INFO_EVERY_S,
+    BrokerAgent,
+    BrokerUtilisation,
+    Report,
+    instructions,
+    reports,
+)
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.transport.client import Client

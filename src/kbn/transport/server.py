@@ -6,10 +6,10 @@ nothing leaves before what it rests on is permanent, and a loaded broker commits
 one at once.
 
 **Who is who.** A connection is nobody's until its first message. It may first ask for our name
-(`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the guard admits the name; behind
-mutual TLS the name must be the certificate's. A newer connection takes the place of an older one of
-the same client and run. Two brokers that connect to each other keep the connection that the one
-with the lesser name made.
+(`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the authorizer admits the
+name; behind mutual TLS the name must be the certificate's. A newer connection takes the place
+of an older one of the same client and run. Two brokers that connect to each other keep the
+connection that the one with the lesser name made.
 
 **What is bounded.** Connections, the time to the first message, the length of frames, what waits to
 be written. A client whose socket does not drain is sent no deliveries (they wait in the broker's
@@ -27,27 +27,27 @@ from operator import length_hint
 from pathlib import Path
 from typing import Any
 
-from kbn.broker.access import AllowAll, Authorizer
-from kbn.broker.broker import Broker
-from kbn.broker.messages import (
+from kbn.broker import (
     VERSION,
+    AllowAll,
     AnyMessage,
+    Authorizer,
     BestEffort,
+    Broker,
     Bye,
     Connect,
     Credit,
     Forward,
     Frame,
+    FrameError,
     Greet,
     Peer,
     Publish,
     Refused,
     Send,
+    Store,
+    StoreError,
     Who,
-)
-from kbn.broker.store import Store, StoreError
-from kbn.broker.wire import (
-    FrameError,
     decode_between_brokers,
     decode_from_client,
     decode_name,
@@ -89,7 +89,7 @@ class BrokerServer:
         links: Iterable[LinkTo] = (),
         tls: ssl.SSLContext | None = None,
         link_tls: ssl.SSLContext | None = None,
-        guard: Authorizer | None = None,
+        authorizer: Authorizer | None = None,
         limits: ServerLimits | None = None,
     ) -> None:
         self.broker = broker
@@ -97,7 +97,7 @@ class BrokerServer:
         self._store = store
         self._host, self._port = host, port
         self._tls = tls
-        self._guard: Authorizer = guard or AllowAll()
+        self._authorizer: Authorizer = authorizer or AllowAll()
         self._link_tls = link_tls
         self._known_peers = KnownPeers(broker, store)
         self._links = [Link(self, self._known_peers.followed(each), link_tls) for each in links]
@@ -488,7 +488,7 @@ class BrokerServer:
     def _client_came(self, connection: Connection, connect: Connect) -> list[Send]:
         peer = Peer("client", connect.client)
         self._check_certificate(connection, connect.client)
-        if self._guard.admit(connect.client, connect.token) is None:
+        if self._authorizer.admit(connect.client, connect.token) is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
         older = self._bound.get(peer)
         if older is not None and connect.run < older.run:
@@ -504,7 +504,7 @@ class BrokerServer:
 
     def _neighbour_came(self, connection: Connection, greet: Greet) -> list[Send]:
         self._check_certificate(connection, greet.broker)
-        admits = getattr(self._guard, "admit_broker", None)
+        admits = getattr(self._authorizer, "admit_broker", None)
         if admits is not None and not admits(greet.broker, greet.token):
             raise InvalidInputError(f"broker {greet.broker!r} is not admitted: check its token")
         older = self.bound_to(greet.broker)
@@ -596,13 +596,13 @@ class BrokerServer:
         return ontology.digest
 
     def reload(self) -> None:
-        """Read the guard's file and the ontology again, as they are now."""
-        reread = getattr(self._guard, "reload", None)
+        """Read the access file and the ontology again, as they are now."""
+        reread = getattr(self._authorizer, "reload", None)
         if reread is not None:
             try:
                 reread()
             except KbnError as error:
-                log.error("the guard stays as it was: %s", error)
+                log.error("the access file stays as it was: %s", error)
         if self._ontology is not None:
             self._run(self._load_quietly(*self._ontology))
 

@@ -18,12 +18,12 @@ from kbn.transport.client import Client
 from kbn.transport.client import connect as connect_async
 from kbn.transport.feed import Delivery, Feed
 
-__all__ = ["SyncClient", "SyncFeed", "connect"]
+__all__ = ["SyncClient", "SyncFeed", "connect_sync"]
 
 T = TypeVar("T")
 
 
-def connect(url: str, **options: Any) -> SyncClient:
+def connect_sync(url: str, **options: Any) -> SyncClient:
     """A client of the broker at a URL; options as for `kbn.connect`. Use it with `with`."""
     return SyncClient(connect_async(url, **options))
 

@@ -31,13 +31,12 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-from kbn.broker.broker import Routing
-from kbn.broker.topology import Topology
+from kbn.broker import Routing, Topology
 from kbn.errors import InvalidInputError, MissingDependencyError
-from kbn.ontology.loading import LEVELS
+from kbn.ontology import LEVELS
 
 KEYS = (
-    *("routing", "ontology", "reasoning", "advertisements", "store", "guard", "host"),
+    *("routing", "ontology", "reasoning", "advertisements", "store", "access", "host"),
     *("brokers", "managed"),
 )
 MANAGED_KEYS = (
@@ -84,7 +83,7 @@ class OverlayPlan:
     reasoning: str
     advertisements: bool
     store: Path | None
-    guard: Path | None
+    access: Path | None
     host: str
     brokers: tuple[PlannedBroker, ...]
     managed: Management = Management()
@@ -129,7 +128,7 @@ class _Reading:
             ),
             advertisements=self._maybe(given, "advertisements", self._flag, False),
             store=self._maybe(given, "store", self._store, None),
-            guard=self._maybe(given, "guard", self._file, None),
+            access=self._maybe(given, "access", self._file, None),
             host=self._maybe(given, "host", self._text, "127.0.0.1"),
             brokers=self._brokers(given["brokers"], routing),
             managed=self._maybe(given, "managed", self._managed, Management()),

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kbn.broker.broker import Broker
-from kbn.broker.messages import Peer, Refused, Send
-from kbn.broker.store import Store
+from kbn.broker import Broker, Peer, Refused, Send, Store
 from kbn.errors import RemotePeerError, TransportError
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.grouping.combinations import Advertisement, Attributes, Combination, attributes_of
-from kbn.grouping.publisher_groups import Delivery
+from kbn.grouping import Advertisement, Attributes, Combination, Delivery, attributes_of
 
 Advertisements = Mapping[Any, Advertisement] | Iterable[Advertisement]
 

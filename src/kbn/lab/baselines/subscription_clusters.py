@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.grouping.combinations import Combination
+from kbn.grouping import Combination
 from kbn.lab.baselines.cells import (
     Advertisements,
     Cells,

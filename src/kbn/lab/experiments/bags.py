@@ -99,7 +99,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
 def _against_brute_force(parameters: Parameters, progress: Progress) -> Table:
     import pyarrow as pa
 
-    from kbn.filters.semantics import accepts
+    from kbn.filters import accepts
     from kbn.lab.measuring import timed, undisturbed
 
     rows: list[dict[str, Any]] = []
@@ -218,8 +218,7 @@ def _times(
     constraint: Constraint, bag: Bag, ontology: Ontology, answer: bool, rounds: int
 ) -> dict[str, float]:
     """The least ms of the plain evaluator, and of a match by an index that never saw this bag."""
-    from kbn.filters import Notification
-    from kbn.filters.semantics import accepts
+    from kbn.filters import Notification, accepts
     from kbn.lab.measuring import timed, undisturbed
 
     notification = Notification({"bag": bag})

@@ -152,8 +152,7 @@ class _Broker:
     async def begin(self, stack: AsyncExitStack, rng: Any) -> None:
         from kbn import data
         from kbn.lab.overlay.conference_wire import ConferenceWire
-        from kbn.transport import connect
-        from kbn.transport.urls import parse_url
+        from kbn.transport import connect, parse_url
 
         place = parse_url(self._url)
         loop = asyncio.get_running_loop()

@@ -26,7 +26,7 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 if TYPE_CHECKING:
     import numpy as np
 
-    from kbn.grouping.delay_tree import Delays, DelayTree
+    from kbn.grouping import Delays, DelayTree
 
 MAP_MS, HOP_MS, DEVIATION = 50.0, 2.0, 0.2
 SLOTS_MAX, SLOTS_OF_SOURCE = 5, 10
@@ -47,7 +47,7 @@ class World:
 
     def grown(self) -> DelayTree:
         """A tree of the first members."""
-        from kbn.grouping.delay_tree import DelayTree
+        from kbn.grouping import DelayTree
 
         tree = DelayTree(self.delays, self.bounds, self.slots, PROBABILITY)
         tree.join_all(range(1, self.members + 1))
@@ -58,7 +58,7 @@ def drawn(members: int, bounds_ms: tuple[float, float], seed: int) -> World:
     """A world from a seed; the same places and slots for any bounds."""
     import numpy as np
 
-    from kbn.grouping.delay_tree import Delays
+    from kbn.grouping import Delays
 
     size = 1 + members + round(CHURN * members)
     rng = np.random.default_rng(seed)

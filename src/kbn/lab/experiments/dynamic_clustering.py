@@ -100,7 +100,7 @@ class World:
 def drawn(parameters: Parameters, attributes: tuple[int, int], rng: Random) -> World:
     """A world with filters of so many attributes, at least and at most."""
     from kbn import data
-    from kbn.filters.mentions import terms_named_in
+    from kbn.filters import terms_named_in
     from kbn.ontology import Ontology
     from kbn.placement import SemanticMap, clusters
 
@@ -222,7 +222,9 @@ class Overlay:
 
         Those who have no choice come first.
         """
-        assignments = {name: plan.seats_for(medoid) for name, medoid in self.world.medoids.items()}
+        assignments = {
+            name: plan.brokers_for(medoid) for name, medoid in self.world.medoids.items()
+        }
         loads: Counter[str] = Counter()
         for name in sorted(assignments, key=lambda name: len(assignments[name]) > 1):
             chosen = min(assignments[name], key=lambda assignment: loads[assignment])

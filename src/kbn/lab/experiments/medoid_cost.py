@@ -5,8 +5,8 @@ clients name 10 terms each, over 45,000 classes: in a *tree*, or where some clas
 parents*; terms from *anywhere*, or *near* each other as a client's interests are. Seconds are
 processor time of one thread, on a map that has answered nothing before.
 
-Then a multiset of 2,000 terms, as a broker's subscriptions are, changes by three terms again and again,
-and its medoid is asked each time: kept up (`RunningMedoid`), and worked out from scratch.
+Then a multiset of 2,000 terms, as a broker's subscriptions are, changes by three terms again and
+again, and its medoid is asked each time: kept up (`RunningMedoid`), and worked out from scratch.
 """
 
 from __future__ import annotations

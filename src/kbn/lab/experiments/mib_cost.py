@@ -21,9 +21,7 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbn.management.mib import Mib
-    from kbn.management.policies import PolicySet
-    from kbn.management.reports import Report
+    from kbn.management import Mib, PolicySet, Report
 
 CLASSES = 5_000
 REPORTS_TIMED = 2_000
@@ -116,7 +114,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
 
 def five_policies(folder: Path, trigger: str = "every: 1 h") -> PolicySet:
     """The policies, asked by the clock or, with `on: …`, when something is reported."""
-    from kbn.management.policies import PolicySet
+    from kbn.management import PolicySet
 
     path = folder / "five.yaml"
     path.write_text(POLICIES.replace("every: 1 h", trigger), encoding="utf-8")
@@ -127,7 +125,7 @@ def reports(size: int, seed: int) -> Iterator[Report]:
     """Reports that make `size` objects, a third of each kind, and then tell how they fare."""
     import numpy as np
 
-    from kbn.management.reports import (
+    from kbn.management import (
         BrokerInfo,
         BrokerMedoid,
         MedoidGroup,
@@ -161,7 +159,7 @@ def _measured(
     size: int, seed: int, path: Path, policies: PolicySet, rounds: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     from kbn.lab.measuring import resident_bytes, timed, undisturbed
-    from kbn.management.mib import Mib
+    from kbn.management import Mib
 
     given = reports(size, seed)
     before = resident_bytes()
@@ -212,7 +210,7 @@ def _policy_row(
 ) -> dict[str, Any]:
     """One policy over all objects: the least time of a few rounds, each as if it were the first."""
     from kbn.lab.measuring import timed
-    from kbn.management.engine import PolicyEngine
+    from kbn.management import PolicyEngine
 
     policy = tuple(policies)[number]
     engines = [PolicyEngine(mib, [policy]) for _ in range(rounds)]
@@ -231,8 +229,7 @@ def _policy_row(
 def _reported(mib: Mib, folder: Path) -> float:
     """How long a report takes when five policies are asked about its object."""
     from kbn.lab.measuring import timed
-    from kbn.management.engine import PolicyEngine
-    from kbn.management.reports import SubscriberInfo
+    from kbn.management import PolicyEngine, SubscriberInfo
 
     engine = PolicyEngine(mib, five_policies(folder, "on: Report"))
     count = min(REPORTS_TIMED, mib.count("subscriber"))

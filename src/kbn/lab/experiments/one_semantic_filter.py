@@ -128,7 +128,7 @@ def _at(ontology: Ontology, hops: int, rounds: int) -> list[dict[str, Any]]:
 def _chain(ontology: Ontology, hops: int) -> Network:
     from itertools import pairwise
 
-    from kbn.broker.topology import Topology
+    from kbn.broker import Topology
     from kbn.simulation import Network
 
     names = [f"b{number}" for number in range(1, hops + 1)]

@@ -205,7 +205,7 @@ def _round(
     from random import Random
 
     from kbn.lab.measuring import quantile, timed, undisturbed
-    from kbn.matching.batch import count_batch, to_table
+    from kbn.matching import count_batch, to_table
 
     count, met = parameters["publications"], parameters["matching"]
     sent = publications(trial.case, size, count, met, Random(f"{trial.case.symbol} {seed}"))

@@ -23,8 +23,8 @@ from kbn.lab.processes import in_processes
 
 if TYPE_CHECKING:
     from kbn.lab.experiments.dynamic_clustering import World
-    from kbn.management.policy_server import PolicyServer
-    from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
+    from kbn.management import PolicyServer
+    from kbn.simulation import ManagedNetwork, ManagedPublisher
 
 ATTRIBUTES = (1, 6)
 LOAD_MAX = 2.0
@@ -73,7 +73,7 @@ class _Arranged:
 
     def __init__(self, world: World) -> None:
         from kbn.lab.experiments.dynamic_clustering import MASTERS
-        from kbn.simulation.managed import ManagedNetwork
+        from kbn.simulation import ManagedNetwork
 
         self._world = world
         self._managed: ManagedNetwork = ManagedNetwork(MASTERS, world.ontology)
@@ -90,11 +90,7 @@ class _Arranged:
 
     def begin(self) -> None:
         """Have a policy server, with the policies that come with kbn."""
-        from kbn.management.assignments import Assignments
-        from kbn.management.engine import PolicyEngine
-        from kbn.management.mib import Mib
-        from kbn.management.policies import PolicySet
-        from kbn.management.policy_server import PolicyServer
+        from kbn.management import Assignments, Mib, PolicyEngine, PolicyServer, PolicySet
 
         engine = PolicyEngine(Mib(), PolicySet.shipped())
         self._server = PolicyServer("policies", engine, Assignments(self._world.ontology), LOAD_MAX)

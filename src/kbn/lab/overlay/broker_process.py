@@ -8,15 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from kbn.broker.access import Limits
-from kbn.broker.broker import Broker
-from kbn.broker.sqlite_store import SqliteStore
-from kbn.broker.store import MemoryStore
+from kbn.broker import Broker, Limits, MemoryStore, SqliteStore
 from kbn.ontology import Ontology
-from kbn.transport import BrokerServer, LinkTo, ServerLimits
-from kbn.transport.clock import now
-from kbn.transport.reporting import Reporting
-from kbn.transport.server import serve
+from kbn.transport import BrokerServer, LinkTo, Reporting, ServerLimits, now, serve
 
 
 async def main(given: argparse.Namespace) -> None:

@@ -15,8 +15,7 @@ from array import array
 from time import monotonic
 from typing import Any
 
-from kbn.broker import content, wire
-from kbn.broker.messages import (
+from kbn.broker import (
     Alive,
     ConnAck,
     Connect,
@@ -26,6 +25,8 @@ from kbn.broker.messages import (
     Publish,
     Refused,
     Subscribe,
+    content,
+    wire,
 )
 from kbn.errors import KbnError
 

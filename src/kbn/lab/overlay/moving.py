@@ -21,8 +21,7 @@ from kbn.errors import KbnError
 from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import versions
 from kbn.lab.overlay.broker_bench import started
-from kbn.transport import Client
-from kbn.transport.client import connect
+from kbn.transport import Client, connect
 
 PATIENCE_S = 120.0
 SOURCE_S = {"with their broker": 9.6, "one by one": 16.3}

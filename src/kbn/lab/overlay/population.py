@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kbn.transport.ending import until_told
+from kbn.transport import until_told
 
 if TYPE_CHECKING:
     from kbn.placement import SemanticMap
@@ -52,8 +52,7 @@ class Population:
 
     async def grow(self, subscribers: int, publishers: int) -> None:
         """Have so many more of each."""
-        from kbn.transport import connect
-        from kbn.transport.managed_publisher import ManagedPublisher
+        from kbn.transport import ManagedPublisher, connect
 
         for number in range(len(self._feeds), len(self._feeds) + subscribers):
             client = connect(self._rng.choice(self._urls), name=f"s{number}")

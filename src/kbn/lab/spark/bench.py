@@ -27,7 +27,7 @@ from kbn.lab.measuring import EnginesDisagreeError, versions
 from kbn.lab.spark import data, relational
 from kbn.lab.spark.process_tree import Spent, spent, worker_memory
 from kbn.lab.workloads.podcast import Podcast
-from kbn.matching.store import SubscriptionStore
+from kbn.matching import SubscriptionStore
 from kbn.spark.matching import compile_subscriptions, match
 from kbn.spark.runtime import session
 

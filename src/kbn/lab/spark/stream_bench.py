@@ -31,8 +31,7 @@ from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import versions
 from kbn.lab.workloads.podcast import Podcast
-from kbn.matching.shard import ShardBuilder
-from kbn.matching.store import SubscriptionStore
+from kbn.matching import ShardBuilder, SubscriptionStore
 from kbn.spark.matching import match
 from kbn.spark.runtime import session
 from kbn.spark.source import register

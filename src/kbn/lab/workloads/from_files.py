@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbn.errors import InvalidInputError
-from kbn.filters.files import read_notifications, read_subscriptions
+from kbn.filters import read_notifications, read_subscriptions
 from kbn.lab.workloads.contract import CHUNK, Pair
 from kbn.ontology import Ontology
 
@@ -38,7 +38,7 @@ class FromFiles:
             chunk = list(islice(numbered, CHUNK))
 
     def notifications(self, count: int, seed: int) -> pa.Table:
-        from kbn.matching.batch import to_table
+        from kbn.matching import to_table
 
         read = list(islice(read_notifications(self._events), count))
         if not read:

@@ -26,9 +26,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from kbn.errors import InvalidInputError
-from kbn.ontology import Ontology
-from kbn.ontology.compiled import Reasoning
-from kbn.ontology.loading import LEVELS
+from kbn.ontology import LEVELS, Ontology, Reasoning
 from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
 from kbn.spark.conversions import TERM_KINDS

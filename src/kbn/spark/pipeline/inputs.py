@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
-from kbn.filters.files import JSON_SUFFIXES, subscription_texts
+from kbn.filters import JSON_SUFFIXES, subscription_texts
 from kbn.ontology import Ontology
 from kbn.spark.columns import DELIVERIES, SUBSCRIPTIONS
 from kbn.spark.mapping import suggestion

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from kbn.pages.html import html_table, image, shown, whole_page
-from kbn.pages.plots import bars, lines
+from kbn.pages import bars, html_table, image, lines, shown, whole_page
 from kbn.spark.pipeline.facts import gather
 from kbn.spark.pipeline.stages import Job
 from kbn.spark.pipeline.state import StageState, State

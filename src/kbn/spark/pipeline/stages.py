@@ -13,7 +13,7 @@ from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kbn.matching.store import SubscriptionStore
+from kbn.matching import SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.columns import REJECTED

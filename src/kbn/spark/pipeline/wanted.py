@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from kbn.matching.shard import Shard
-from kbn.matching.store import GROUP_BITS, SubscriptionStore, View
+from kbn.matching import GROUP_BITS, Shard, SubscriptionStore, View
 from kbn.spark.shared import visible
 
 Batches = Iterator[pa.RecordBatch]
