@@ -138,7 +138,7 @@ def test_every_body_comes_back_inside_a_frame(kind: type[Struct], data: st.DataO
 
 
 def test_what_a_message_leaves_out_has_its_default() -> None:
-    assert decode_first(b"\x93\xa5hello\xa3ann\x07") == Connect("ann", 7)
+    assert decode_first(b"\x93\xa7connect\xa3ann\x07") == Connect("ann", 7)
 
 
 @given(st.lists(any_message, max_size=6), st.integers(0, 2**48))
