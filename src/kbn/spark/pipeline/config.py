@@ -29,11 +29,9 @@ from kbn.errors import InvalidInputError
 from kbn.ontology import LEVELS, Ontology, Reasoning
 from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
-from kbn.spark.conversions import TERM_KINDS
-from kbn.spark.feeds import FEED_MAPPING
 from kbn.spark.ingest import FORMATS
-from kbn.spark.mapping import Mapping as RecordMapping
-from kbn.spark.mapping import suggestion
+from kbn.spark.io import FEED_MAPPING, TERM_KINDS, suggestion
+from kbn.spark.io import Mapping as RecordMapping
 from kbn.spark.pipeline.inputs import TableInput, found_files, table_format
 from kbn.spark.yaml_file import read_yaml
 

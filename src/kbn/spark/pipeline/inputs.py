@@ -18,7 +18,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import JSON_SUFFIXES, subscription_texts
 from kbn.ontology import Ontology
 from kbn.spark.columns import DELIVERIES, SUBSCRIPTIONS
-from kbn.spark.mapping import suggestion
+from kbn.spark.io import suggestion
 
 TABLES = {"subscriptions": SUBSCRIPTIONS, "deliveries": DELIVERIES}
 OPTIONAL = {"subscriptions": {"subscriber"}, "deliveries": {"broker"}}

@@ -16,11 +16,11 @@ from kbn.filters import Bag, Notification
 from kbn.filters.cloudevents import from_cloudevent, to_cloudevent
 from kbn.filters.json_form import notification_from_json, notification_to_json
 from kbn.ontology import Class, Individual
-from kbn.spark import json_texts
-from kbn.spark.json_texts import JsonReader
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import INGESTED_ARROW, Outcome, Refused, Row, batches
-from kbn.spark.records import json_content
+from kbn.spark.io import json_texts
+from kbn.spark.io.json_texts import JsonReader
+from kbn.spark.io.mapping import Mapping
+from kbn.spark.io.outcomes import INGESTED_ARROW, Outcome, Refused, Row, batches
+from kbn.spark.io.records import json_content
 
 S = "file:/in.json"
 EVENTS = JsonReader(cloudevents=True)

@@ -1,20 +1,20 @@
-"""Inlets: where a stream's lines come from, and how far they have been read.
+"""Sources: where the lines of a stream come from, and how far they have been read.
 
-An inlet is an append-only sequence of lines with positions in it. The source asks for the latest
-position, has Spark write it down, and asks for the slices between two positions, perhaps again
-after a restart; the same two positions must always give the same lines. Files in a folder are one
-such sequence (here); what a socket sends (`spool.py`) or a broker delivers (`brokers.py`) becomes
-one by being written to files.
+A source is an append-only sequence of lines with offsets in it. The format "kbn" asks it for the
+latest offset, which Spark writes down, and for the slices between two offsets, possibly again after
+a restart; the same two offsets always give the same lines. Files in a folder are such a sequence
+(here); what a socket sends (`spool.py`) or a broker delivers (`brokers.py`) is written to files and
+so becomes one.
 
-Files are read in the order of their names. A file appears as a whole (by renaming it into the
-folder) or grows by whole lines while its name is the last; when a later one appears it is finished.
-A position is the name of one file and a number of bytes, however many files there are. Beside it
-stand the count, the bytes, a checksum of the names and the newest change time of the files before
-it, which show when one of those is not as it was:
+Files are read in the order of their names. A file appears as a whole (renamed into the folder) or
+grows by whole lines while its name is the last; a later file ends it. An offset is the name of one
+file and a number of bytes, however many files there are. It also holds the count, the bytes, a
+checksum of the names and the newest change time of the files before it, which show when one of
+those has changed:
 
-- files that were read and are removed since are nobody's concern;
-- files that came in late, under a name that sorts before the position, are named in the next
-  position and read whole with it, once;
+- files that were read and then removed do no harm;
+- late files, under a name that sorts before the offset, are named in the next offset and read whole
+  with it, once;
 - a file that changed after it was read, or anything that cannot be told apart from that, is refused
   with an error. Nothing is skipped silently and nothing is read twice.
 """
@@ -38,13 +38,13 @@ PIECE_BYTES_MAX = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """How far an inlet has been read.
+class Offset:
+    """How far a source has been read.
 
-    All files before `file` in the order of names, `at` bytes of that one, and with this step the
-    files in `late`; `bytes` in all since the beginning. `files`, `size`, `names` and `changed`
-    describe the files before `file` as they were: how many, their bytes, a checksum of their names
-    and their newest change time in ns.
+    All files before `file` in the order of names, `at` bytes of that file, and in this step the
+    files in `late`; `bytes` is the total since the beginning. `files`, `size`, `names` and
+    `changed` describe the files before `file` as they were: how many, their bytes, a checksum of
+    their names and their newest change time in ns.
     """
 
     file: str = ""
@@ -60,7 +60,7 @@ class Position:
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Position:
+    def from_json(cls, data: Mapping[str, Any]) -> Offset:
         try:
             return cls(**{name: data[name] for name in cls.__slots__})
         except KeyError as error:
@@ -87,21 +87,21 @@ class Slice:
     end: int
 
 
-class Inlet(Protocol):
+class Source(Protocol):
     """A sequence of lines a stream can be read from.
 
     `open` is called once, in the one long-lived process of a query, before `latest`; `slices` may
-    be called without it. `done` says that everything up to a position was delivered and will not be
+    be called without it. `done` says that everything up to an offset was delivered and will not be
     asked for again.
     """
 
     def open(self) -> None: ...
-    def latest(self, start: Position, rows_max: int | None) -> Position: ...
+    def latest(self, start: Offset, rows_max: int | None) -> Offset: ...
     def hold(self) -> None:
-        """Take what is there now for all there is: `latest` goes no further from here on."""
+        """Take what is there now as the end: from here on `latest` goes no further."""
 
-    def slices(self, start: Position, end: Position) -> list[Slice]: ...
-    def done(self, end: Position) -> None: ...
+    def slices(self, start: Offset, end: Offset) -> list[Slice]: ...
+    def done(self, end: Offset) -> None: ...
     def close(self) -> None: ...
 
 
@@ -115,20 +115,20 @@ def local_path(given: str) -> str:
     raise InvalidInputError(f"{given}: the format kbn uses folders that are mounted, not {scheme}:")
 
 
-class FilesInlet:
+class FilesSource:
     """The lines of the files in a folder."""
 
     def __init__(self, directory: str | Path, pattern: str = "*") -> None:
         self.directory = Path(directory)
         self.pattern = pattern
         self._held: list[File] | None = None
-        # The last position this process gave out, and the files there were then: what a position
+        # The last offset this process returned, and the files there were then: what an offset
         # says about the files before it, but exactly.
-        self._last: tuple[Position, dict[str, int]] = (Position(), {})
+        self._last: tuple[Offset, dict[str, int]] = (Offset(), {})
 
     @classmethod
-    def at(cls, path: str | Path, pattern: str = "*") -> FilesInlet:
-        """The inlet for a folder, or for the one file of that name."""
+    def at(cls, path: str | Path, pattern: str = "*") -> FilesSource:
+        """The source for a folder, or for the one file of that name."""
         place = Path(path)
         if place.is_file():
             return cls(place.parent, _literally(place.name))
@@ -140,14 +140,14 @@ class FilesInlet:
     def hold(self) -> None:
         self._held = self.listing()
 
-    def latest(self, start: Position, rows_max: int | None) -> Position:
+    def latest(self, start: Offset, rows_max: int | None) -> Offset:
         listing = self.listing() if self._held is None else self._held
         known = self._last[1] if start == self._last[0] else None
         found = latest(listing, start, rows_max, self.directory, known)
         self._last = (found, {file.name: file.size for file in listing})
         return found
 
-    def slices(self, start: Position, end: Position) -> list[Slice]:
+    def slices(self, start: Offset, end: Offset) -> list[Slice]:
         listing = self.listing()
         if end == self._last[0]:
             listing = [file for file in listing if file.name in self._last[1]]
@@ -157,7 +157,7 @@ class FilesInlet:
         """All that is there now, an unfinished last line included: for reading once."""
         return [Slice(str(self.directory / f.name), 0, f.size) for f in self.listing()]
 
-    def done(self, end: Position) -> None:
+    def done(self, end: Offset) -> None:
         pass
 
     def close(self) -> None:
@@ -183,12 +183,12 @@ class FilesInlet:
 
 def latest(
     listing: Sequence[File],
-    start: Position,
+    start: Offset,
     rows_max: int | None,
     directory: Path,
     known: Mapping[str, int] | None = None,
-) -> Position:
-    """The position after all whole lines that are there, or after `rows_max` of them.
+) -> Offset:
+    """The offset after all whole lines that are there, or after `rows_max` of them.
 
     `start` itself when there is nothing new. Late files are taken whole, whatever `rows_max`.
     `known` are the files there were at `start` and their sizes, when this process has seen them.
@@ -215,27 +215,27 @@ def latest(
             break
     if not taken:
         return start
-    return _described(listing, Position(file, at, start.bytes + taken, late=late))
+    return _described(listing, Offset(file, at, start.bytes + taken, late=late))
 
 
-def _described(listing: Sequence[File], position: Position) -> Position:
-    before = [file for file in listing if file.name < position.file]
-    return Position(
-        position.file,
-        position.at,
-        position.bytes,
+def _described(listing: Sequence[File], reached: Offset) -> Offset:
+    before = [file for file in listing if file.name < reached.file]
+    return Offset(
+        reached.file,
+        reached.at,
+        reached.bytes,
         files=len(before),
         size=sum(file.size for file in before),
         names=_checksum(before),
         changed=max((file.changed for file in before), default=0),
-        late=position.late,
+        late=reached.late,
     )
 
 
 def late_files(
-    listing: Sequence[File], start: Position, known: Mapping[str, int] | None = None
+    listing: Sequence[File], start: Offset, known: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """The files that came under a name before the position, after it was made.
+    """The files that came under a name before the offset, after it was made.
 
     Where it is not `known` which files there were, late ones are told by their change time (a file
     that is renamed into a folder has a new one), and believed only when they explain all that is
@@ -262,7 +262,7 @@ def _checksum(files: Sequence[File]) -> int:
     return crc32("/".join(file.name for file in files).encode(errors="surrogateescape"))
 
 
-def _changed(start: Position, names: Mapping[str, int]) -> KbnError:
+def _changed(start: Offset, names: Mapping[str, int]) -> KbnError:
     return KbnError(
         f"files that sort before {start.file!r}, which is being read, have changed since they "
         f"were read: {_named(names) or 'which ones cannot be told'}. A file that was read may be "
@@ -271,8 +271,8 @@ def _changed(start: Position, names: Mapping[str, int]) -> KbnError:
     )
 
 
-def slices(listing: Sequence[File], start: Position, end: Position, directory: Path) -> list[Slice]:
-    """What lies between two positions, exactly as it was when the second was made."""
+def slices(listing: Sequence[File], start: Offset, end: Offset, directory: Path) -> list[Slice]:
+    """What lies between two offsets, exactly as it was when the second was made."""
     expected = end.bytes - start.bytes
     if not expected:
         return []
@@ -295,7 +295,7 @@ def slices(listing: Sequence[File], start: Position, end: Position, directory: P
     ]
 
 
-def _cut(files: Sequence[File], start: Position, end: Position) -> list[tuple[str, int, int]]:
+def _cut(files: Sequence[File], start: Offset, end: Offset) -> list[tuple[str, int, int]]:
     """Of each file its name, where the step begins in it, and the number of its bytes."""
     found = []
     for file in files:

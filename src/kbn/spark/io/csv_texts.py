@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from kbn.errors import InvalidInputError
-from kbn.spark.mapping import Csv, Mapping
-from kbn.spark.outcomes import Outcome, Refused
-from kbn.spark.partitions import partition_fields
+from kbn.spark.io.mapping import Csv, Mapping
+from kbn.spark.io.outcomes import Outcome, Refused
+from kbn.spark.io.partitions import partition_fields
 
 LINES_MAX = 10_000
 """Lines of one record: a quote that is open for longer was never closed."""

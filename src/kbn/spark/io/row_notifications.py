@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from kbn.broker import content
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
-from kbn.spark.records import json_value
+from kbn.spark.io.records import json_value
 
 _VALUES = (
     BooleanType, IntegralType, FractionalType, DecimalType, StringType, BinaryType, TimestampType,

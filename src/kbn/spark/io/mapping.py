@@ -30,9 +30,9 @@ from typing import Any
 
 from kbn.errors import InvalidInputError
 from kbn.filters import MAX_BAG_DEPTH, print_time
-from kbn.spark.conversions import CONVERSIONS, ISO, TERM_KINDS, Moment, as_text
-from kbn.spark.outcomes import Row, stable_id
-from kbn.spark.records import attributes_text, json_value, written
+from kbn.spark.io.conversions import CONVERSIONS, ISO, TERM_KINDS, TimeFormat, as_text
+from kbn.spark.io.outcomes import Row, stable_id
+from kbn.spark.io.records import attributes_text, json_value, written
 
 __all__ = ["Csv", "Field", "Mapping"]
 
@@ -49,7 +49,7 @@ class Field:
     split: str | None = None
     default: Any = None
     required: bool | None = None
-    moment: Moment = ISO
+    moment: TimeFormat = ISO
 
     def read(self, record: MappingABC[str, Any], columnar: bool) -> Any:
         """The attribute's value in JSON form, None when absent; InvalidInputError if it is wrong.
@@ -122,21 +122,21 @@ class Mapping:
     publisher: str | None = None
     constant_publisher: str | None = None
     time: str | None = None
-    moment: Moment = ISO
+    moment: TimeFormat = ISO
     attributes: MappingABC[str, Field] | None = None
     csv: Csv = field(default_factory=Csv)
 
     @classmethod
     def load(cls, path: str | Path) -> Mapping:
         """The mapping a YAML file says."""
-        from kbn.spark.mapping_file import read_mapping
+        from kbn.spark.io.mapping_file import read_mapping
 
         return read_mapping(Path(path))
 
     @classmethod
     def of(cls, data: object, where: str = "the mapping") -> Mapping:
         """The mapping the data says; `where` is named in errors."""
-        from kbn.spark.mapping_file import checked_mapping
+        from kbn.spark.io.mapping_file import checked_mapping
 
         return checked_mapping(data, where)
 

@@ -13,8 +13,8 @@ from threading import Thread
 import pytest
 
 from kbn.errors import KbnError
-from kbn.spark.inlets import Position, lines
-from kbn.spark.spool import SocketInlet, Spool
+from kbn.spark.io.sources import Offset, lines
+from kbn.spark.io.spool import SocketSource, Spool
 
 LIMIT_S = 60.0
 
@@ -57,16 +57,16 @@ class Peer(Thread):
 
 
 @contextmanager
-def opened(inlet: SocketInlet) -> Iterator[SocketInlet]:
-    inlet.open()
+def opened(source: SocketSource) -> Iterator[SocketSource]:
+    source.open()
     try:
-        yield inlet
+        yield source
     finally:
-        inlet.close()
+        source.close()
 
 
-def numbers(inlet: SocketInlet, start: Position, end: Position) -> list[str]:
-    parts = inlet.slices(start, end)
+def numbers(source: SocketSource, start: Offset, end: Offset) -> list[str]:
+    parts = source.slices(start, end)
     return [json.loads(line)["id"] for part in parts for _, line in lines(part)]
 
 
@@ -75,11 +75,11 @@ def test_a_peer_that_hangs_up_in_mid_line_loses_and_doubles_nothing(
 ) -> None:
     peer = Peer(200, Random(seed))
     peer.start()
-    with opened(SocketInlet("127.0.0.1", peer.port, tmp_path / "spool")) as inlet:
+    with opened(SocketSource("127.0.0.1", peer.port, tmp_path / "spool")) as source:
         peer.join(LIMIT_S)
         assert peer.acknowledged == 200
-        end = inlet.latest(Position(), None)
-        assert numbers(inlet, Position(), end) == [f"n{n}" for n in range(200)]
+        end = source.latest(Offset(), None)
+        assert numbers(source, Offset(), end) == [f"n{n}" for n in range(200)]
 
 
 def test_after_a_restart_the_peer_is_told_from_where_to_go_on(tmp_path: Path, seed: int) -> None:
@@ -91,21 +91,21 @@ def test_after_a_restart_the_peer_is_told_from_where_to_go_on(tmp_path: Path, se
         segment.write(b'{"id": "n2", "att')
     peer = Peer(5, Random(seed))
     peer.start()
-    with opened(SocketInlet("127.0.0.1", peer.port, tmp_path)) as inlet:
+    with opened(SocketSource("127.0.0.1", peer.port, tmp_path)) as source:
         peer.join(LIMIT_S)
-        end = inlet.latest(Position(), None)
-        assert numbers(inlet, Position(), end) == [f"n{n}" for n in range(5)]
+        end = source.latest(Offset(), None)
+        assert numbers(source, Offset(), end) == [f"n{n}" for n in range(5)]
 
 
 def test_what_is_not_yet_safe_does_not_count(tmp_path: Path) -> None:
-    inlet = SocketInlet("127.0.0.1", 1, tmp_path)
+    source = SocketSource("127.0.0.1", 1, tmp_path)
     spool = Spool(tmp_path)
     spool.open()
     spool.append(b"1\n")
     with open(tmp_path / spool.end[0], "ab") as segment:
         segment.write(b"2\n")
-    inlet._spool = spool
-    assert [file.size for file in inlet.listing()] == [2]
+    source._spool = spool
+    assert [file.size for file in source.listing()] == [2]
     spool.close()
 
 
@@ -128,7 +128,7 @@ def test_segments_are_named_by_their_first_line_and_forgotten_when_delivered(
 
 
 def test_two_queries_cannot_share_a_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbn.spark.spool.LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr("kbn.spark.io.spool.LOCK_WAIT_S", 0.1)
     with closing(Spool(tmp_path)) as first:
         first.open()
         with pytest.raises(KbnError, match="its own spool"):
@@ -139,7 +139,7 @@ def test_a_peer_that_is_away_for_too_long_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with (
-        opened(SocketInlet("127.0.0.1", port, tmp_path, give_up_s=-1)) as inlet,
+        opened(SocketSource("127.0.0.1", port, tmp_path, give_up_s=-1)) as source,
         pytest.raises(KbnError, match=r"cannot be reached.*giveUpAfter"),
     ):
-        inlet.latest(Position(), None)
+        source.latest(Offset(), None)

@@ -38,18 +38,18 @@ from kbn.broker.access import AllowAll, Permission
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Bag, Notification
 from kbn.matching.store import SubscriptionStore
-from kbn.spark import publishing
-from kbn.spark.brokers import BrokerAddress, BrokerInlet
 from kbn.spark.columns import INGESTED, MATCHES
-from kbn.spark.inlets import Position, lines
-from kbn.spark.manifests import Delivered, Manifest
+from kbn.spark.io import publishing
+from kbn.spark.io.brokers import BrokerAddress, BrokerSource
+from kbn.spark.io.data_source import register, source_of
+from kbn.spark.io.manifests import Delivered, Manifest
+from kbn.spark.io.parts import write_part
+from kbn.spark.io.publishing import publish_pending
+from kbn.spark.io.row_notifications import check_publishable, notifications
+from kbn.spark.io.sink import BatchWriter, StreamWriter
+from kbn.spark.io.sources import Offset, lines
+from kbn.spark.io.spool import Spool
 from kbn.spark.matching import match
-from kbn.spark.parts import write_part
-from kbn.spark.publishing import publish_pending
-from kbn.spark.row_notifications import check_publishable, notifications
-from kbn.spark.sink import BatchWriter, StreamWriter
-from kbn.spark.source import inlet_of, register
-from kbn.spark.spool import Spool
 from kbn.transport import server_tls
 from kbn.transport.client import Client
 from kbn.transport.sync import SyncFeed, connect
@@ -136,23 +136,23 @@ def received(url: str, feed: SyncFeed, attribute: str, last: object = -1) -> lis
     return found
 
 
-# The inlet.
+# The source.
 
 
 @contextmanager
-def opened(url: str, spool: Path, filter: str, client: str) -> Iterator[BrokerInlet]:
-    inlet = BrokerInlet(BrokerAddress(url, client, give_up_s=PATIENCE_S), filter, spool)
-    inlet.open()
+def opened(url: str, spool: Path, filter: str, client: str) -> Iterator[BrokerSource]:
+    source = BrokerSource(BrokerAddress(url, client, give_up_s=PATIENCE_S), filter, spool)
+    source.open()
     try:
-        yield inlet
+        yield source
     finally:
-        inlet.close()
+        source.close()
 
 
-def held(inlet: BrokerInlet, attribute: str) -> list[int]:
-    """What the inlet has when everything it is owed is there."""
-    inlet.hold()
-    parts = inlet.slices(Position(), inlet.latest(Position(), None))
+def held(source: BrokerSource, attribute: str) -> list[int]:
+    """What the source has when everything it is owed is there."""
+    source.hold()
+    parts = source.slices(Offset(), source.latest(Offset(), None))
     found = [json.loads(line) for part in parts for _, line in lines(part)]
     return [each["attributes"][attribute] for each in found]
 
@@ -160,34 +160,34 @@ def held(inlet: BrokerInlet, attribute: str) -> list[int]:
 def test_what_was_spooled_and_not_acknowledged_comes_again_and_is_dropped(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(broker.url, tmp_path, "a any", "crashing") as inlet:
-        assert held(inlet, "a") == []
+    with opened(broker.url, tmp_path, "a any", "crashing") as source:
+        assert held(source, "a") == []
     publish(broker.url, range(50), "a")
     with monkeypatch.context() as patched:
         # As if the process was killed before the broker heard of anything.
         patched.setattr(Client, "_done_with", lambda self, item: None)
-        with opened(broker.url, tmp_path, "a any", "crashing") as inlet:
-            assert held(inlet, "a") == list(range(50))
+        with opened(broker.url, tmp_path, "a any", "crashing") as source:
+            assert held(source, "a") == list(range(50))
     publish(broker.url, range(50, 60), "a")
-    with opened(broker.url, tmp_path, "a any", "crashing") as inlet:
-        assert held(inlet, "a") == list(range(60))
+    with opened(broker.url, tmp_path, "a any", "crashing") as source:
+        assert held(source, "a") == list(range(60))
 
 
 def test_what_was_not_spooled_is_not_acknowledged(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(broker.url, tmp_path, "f any", "full") as inlet:
-        inlet.hold()
+    with opened(broker.url, tmp_path, "f any", "full") as source:
+        source.hold()
     publish(broker.url, range(5), "f")
     with monkeypatch.context() as patched:
         patched.setattr(Spool, "append", _disk_is_full)
         with (
-            opened(broker.url, tmp_path, "f any", "full") as inlet,
+            opened(broker.url, tmp_path, "f any", "full") as source,
             pytest.raises(KbnError, match="disk is full"),
         ):
-            inlet.hold()
-    with opened(broker.url, tmp_path, "f any", "full") as inlet:
-        assert held(inlet, "f") == list(range(5))
+            source.hold()
+    with opened(broker.url, tmp_path, "f any", "full") as source:
+        assert held(source, "f") == list(range(5))
 
 
 def _disk_is_full(spool: Spool, data: bytes) -> None:
@@ -208,14 +208,14 @@ def test_lines_that_may_come_again_are_kept_although_they_were_delivered(tmp_pat
 def test_a_new_filter_of_a_known_client_and_one_that_is_none_are_refused(
     broker: Broker, tmp_path: Path
 ) -> None:
-    with opened(broker.url, tmp_path / "1", "a < 1", "chooser") as inlet:
-        inlet.hold()
+    with opened(broker.url, tmp_path / "1", "a < 1", "chooser") as source:
+        source.hold()
     for filter, reason in (("a < 2", "needs a new name"), ("a <<", "refuses the filter 'a <<'")):
         with (
-            opened(broker.url, tmp_path / "2", filter, "chooser") as inlet,
+            opened(broker.url, tmp_path / "2", filter, "chooser") as source,
             pytest.raises(InvalidInputError, match=reason),
         ):
-            inlet.hold()
+            source.hold()
 
 
 class TokenDoor(AllowAll):
@@ -231,11 +231,11 @@ def test_a_wrong_token_is_told_and_a_row_that_may_not_be_published_is_put_aside(
     tmp_path: Path,
 ) -> None:
     with serving(path=tmp_path / "b.kbns", authorizer=TokenDoor()) as url:
-        inlet = BrokerInlet(BrokerAddress(url, "ann", "now"), "n any", tmp_path / "spool")
-        inlet.open()
+        source = BrokerSource(BrokerAddress(url, "ann", "now"), "n any", tmp_path / "spool")
+        source.open()
         with pytest.raises(InvalidInputError, match="check its token"):
-            inlet.hold()
-        inlet.close()
+            source.hold()
+        source.close()
         out = delivered_numbers(tmp_path / "out", 0, range(3), field="secret")
         commit_numbers(out, 1, range(2))
         with pytest.raises(KbnError, match=r"refused 3 of 3 rows.*refused.jsonl"):
@@ -250,16 +250,16 @@ def test_options_reach_a_broker_behind_tls_in_both_directions(tmp_path: Path) ->
     tls = server_tls(*authority.sign("server"))
     with serving(path=tmp_path / "b.kbns", tls=tls) as url:
         options = {"url": url, "tlsCa": str(authority.certificate), "client": "ann"}
-        inlet = inlet_of({**options, "filter": "n any", "spool": str(tmp_path / "spool")})
-        assert isinstance(inlet, BrokerInlet)
-        inlet.open()
-        inlet.hold()
-        inlet.close()
+        source = source_of({**options, "filter": "n any", "spool": str(tmp_path / "spool")})
+        assert isinstance(source, BrokerSource)
+        source.open()
+        source.hold()
+        source.close()
         out = delivered_numbers(tmp_path / "out", 0, range(3))
         publish_pending(out, BrokerAddress.of({**options, "client": "bob"}, PATIENCE_S))
-        inlet.open()
-        assert held(inlet, "n") == [0, 1, 2]
-        inlet.close()
+        source.open()
+        assert held(source, "n") == [0, 1, 2]
+        source.close()
     with pytest.raises(InvalidInputError, match="nowhere"):
         BrokerAddress.of({"url": "nowhere"}, PATIENCE_S)
 
@@ -267,11 +267,11 @@ def test_options_reach_a_broker_behind_tls_in_both_directions(tmp_path: Path) ->
 def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
     with serving() as url:
         pass
-    inlet = BrokerInlet(BrokerAddress(url, "ann", give_up_s=0.2), "n any", tmp_path)
-    inlet.open()
+    source = BrokerSource(BrokerAddress(url, "ann", give_up_s=0.2), "n any", tmp_path)
+    source.open()
     with pytest.raises(KbnError, match="giveUpAfter"):
-        inlet.hold()
-    inlet.close()
+        source.hold()
+    source.close()
     out = delivered_numbers(tmp_path / "out", 0, range(3))
     with pytest.raises(KbnError, match="The batch is safe"):
         publish_pending(out, BrokerAddress(url, "bob", give_up_s=0.2))
@@ -286,9 +286,9 @@ def test_options_that_are_missing_or_do_not_fit_are_told() -> None:
     ):
         rest = {key: value for key, value in given.items() if key != name}
         with pytest.raises(InvalidInputError, match=rf"option {name} \(.*{reason}"):
-            inlet_of(rest)
+            source_of(rest)
     with pytest.raises(InvalidInputError, match="url and host do not go together"):
-        inlet_of({**given, "host": "h"})
+        source_of({**given, "host": "h"})
     with pytest.raises(InvalidInputError, match="not both"):
         StreamWriter(
             {"path": "o", "url": given["url"], "host": "h", "port": "1"}, table(n=LongType())
@@ -441,8 +441,8 @@ def test_a_stream_between_brokers_loses_and_doubles_nothing_when_all_are_disturb
 
     try:
         with subscribed(broker.url, "notification any") as feed:
-            with opened(broker.url, tmp_path / "spool", "n any", "source") as inlet:
-                inlet.hold()  # from here on the broker keeps what the query wants
+            with opened(broker.url, tmp_path / "spool", "n any", "source") as source:
+                source.hold()  # from here on the broker keeps what the query wants
             publish(broker.url, range(100))
             query = flow.start(processingTime="0 seconds")
             take(feed, 50)
@@ -473,8 +473,8 @@ def forget_last_commit(checkpoint: Path) -> None:
 def test_a_broker_is_read_in_batches(
     with_kbn: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    with opened(broker.url, tmp_path / "spool", "p < 10", "batches") as inlet:
-        inlet.hold()  # from here on the broker keeps what it wants
+    with opened(broker.url, tmp_path / "spool", "p < 10", "batches") as source:
+        source.hold()  # from here on the broker keeps what it wants
     publish(broker.url, range(5, 15), "p")
     reader = with_kbn.read.format("kbn").option("url", broker.url).option("filter", "p < 10")
     reader = reader.option("client", "batches").option("spool", str(tmp_path / "spool"))

@@ -29,12 +29,12 @@ from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
 from kbn.filters import Notification
-from kbn.spark.brokers import BrokerAddress
-from kbn.spark.manifests import Delivered, Manifest, link
-from kbn.spark.outbox import acknowledged, pending_batches, stream_of, write_down
-from kbn.spark.parts import read_part
-from kbn.spark.row_notifications import notifications
-from kbn.spark.spool import locked
+from kbn.spark.io.brokers import BrokerAddress
+from kbn.spark.io.manifests import Delivered, Manifest, link
+from kbn.spark.io.outbox import acknowledged, pending_batches, stream_of, write_down
+from kbn.spark.io.parts import read_part
+from kbn.spark.io.row_notifications import notifications
+from kbn.spark.io.spool import locked
 from kbn.transport import Client, connect
 
 PUBLISHER = "publisher.json"

@@ -25,8 +25,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import KbnError
-from kbn.spark.manifests import STREAM, Delivered, Manifest, replace
-from kbn.spark.parts import json_lines, read_part
+from kbn.spark.io.manifests import STREAM, Delivered, Manifest, replace
+from kbn.spark.io.parts import json_lines, read_part
 
 ACKNOWLEDGED = "acknowledged.json"
 TIMEOUT_S = 60.0

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from kbn.errors import InvalidInputError
 from kbn.filters import MAX_NAME
-from kbn.spark.conversions import KINDS, TIME_FORMATS, Moment
-from kbn.spark.mapping import Csv, Field, Mapping, suggestion
+from kbn.spark.io.conversions import KINDS, TIME_FORMATS, TimeFormat
+from kbn.spark.io.mapping import Csv, Field, Mapping, suggestion
 from kbn.spark.yaml_file import read_yaml
 
 _KEYS = ("id", "publisher", "time", "attributes", "csv")
@@ -61,9 +61,9 @@ class _Reading:
             None if constant is None else self._name("publisher.constant", constant),
         )
 
-    def _time(self, data: object) -> tuple[str | None, Moment]:
+    def _time(self, data: object) -> tuple[str | None, TimeFormat]:
         if not isinstance(data, dict):
-            return (None if data is None else self._name("time", data)), Moment()
+            return (None if data is None else self._name("time", data)), TimeFormat()
         given = self._object("time", data, ("field", "format", "zone"))
         if "field" not in given:
             self._fail("time", "which `field` holds it?")
@@ -111,7 +111,7 @@ class _Reading:
             self._fail(f"{key}.default", str(error))
         return Field(made.field, made.kind, made.split, default, made.required, made.moment)
 
-    def _moment(self, key: str, given: dict[str, Any]) -> Moment:
+    def _moment(self, key: str, given: dict[str, Any]) -> TimeFormat:
         form, zone = given.get("format", "iso"), given.get("zone")
         if not isinstance(form, str) or (form not in TIME_FORMATS and "%" not in form):
             self._unknown(f"{key}.format", form, TIME_FORMATS, "or a pattern such as %d/%m/%Y")
@@ -120,7 +120,7 @@ class _Reading:
                 ZoneInfo(zone)
             except (ValueError, OSError, KeyError, TypeError):
                 self._fail(f"{key}.zone", f"no time zone is called {zone!r:.60}")
-        return Moment(form, zone)
+        return TimeFormat(form, zone)
 
     def _csv(self, data: object) -> Csv:
         if data is None:

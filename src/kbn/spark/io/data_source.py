@@ -10,8 +10,8 @@ matched against the same subscriptions: a change made at version N counts from t
 planned after it, for all rows of that batch and of those that follow.
 
 The reader for streams lives in two kinds of process. One long-lived process plans: it opens the
-inlet and asks it for positions. The workers get a copy of the reader that was never opened, and
-read slices.
+source and asks it for offsets. The workers get a copy of the reader that was never opened, and read
+slices.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.spark.columns import INGESTED
-from kbn.spark.inlets import (
-    FilesInlet,
-    Inlet,
-    Position,
+from kbn.spark.io.json_texts import JsonReader
+from kbn.spark.io.manifests import Delivered
+from kbn.spark.io.outcomes import Outcome, Refused, batches
+from kbn.spark.io.parts import read_part
+from kbn.spark.io.sources import (
+    FilesSource,
+    Offset,
     Slice,
+    Source,
     lines,
     lines_before,
     local_path,
     pieces,
 )
-from kbn.spark.json_texts import JsonReader
-from kbn.spark.manifests import Delivered
-from kbn.spark.outcomes import Outcome, Refused, batches
-from kbn.spark.parts import read_part
-from kbn.spark.spool import SocketInlet
+from kbn.spark.io.spool import SocketSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,13 +99,13 @@ class KbnSource(DataSource):
         return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from kbn.spark.sink import BatchWriter
+        from kbn.spark.io.sink import BatchWriter
 
         check_options(self.options)
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from kbn.spark.sink import StreamWriter
+        from kbn.spark.io.sink import StreamWriter
 
         check_options(self.options)
         return StreamWriter(self.options, schema)
@@ -127,10 +127,10 @@ def source_schema(options: Mapping[str, str]) -> StructType:
     return StructType(fields)
 
 
-def inlet_of(options: Mapping[str, str]) -> Inlet:
-    """The inlet that options ask for."""
+def source_of(options: Mapping[str, str]) -> Source:
+    """The source that options ask for."""
     if "url" in options:
-        return _broker_inlet(options)
+        return _broker_source(options)
     if "host" in options:
         missing = [name for name in ("port", "spool") if name not in options]
         if missing:
@@ -140,18 +140,18 @@ def inlet_of(options: Mapping[str, str]) -> Inlet:
             )
         give_up_s = number(options, "giveUpAfter") or 60
         port = number(options, "port") or 0
-        return SocketInlet(options["host"], port, local_path(options["spool"]), give_up_s)
+        return SocketSource(options["host"], port, local_path(options["spool"]), give_up_s)
     if "path" in options:
-        return FilesInlet.at(local_path(options["path"]), options.get("pattern", "*"))
+        return FilesSource.at(local_path(options["path"]), options.get("pattern", "*"))
     raise InvalidInputError(
         'say where notifications come from: .load("folder"), or the options url, filter, client '
         "and spool, or host, port and spool"
     )
 
 
-def _broker_inlet(options: Mapping[str, str]) -> Inlet:
+def _broker_source(options: Mapping[str, str]) -> Source:
     # Here and not above: those who read files need none of it.
-    from kbn.spark.brokers import BrokerAddress, BrokerInlet
+    from kbn.spark.io.brokers import BrokerAddress, BrokerSource
 
     needed = {
         "filter": "what is wanted",
@@ -168,7 +168,7 @@ def _broker_inlet(options: Mapping[str, str]) -> Inlet:
         if other in options:
             raise InvalidInputError(f"the options url and {other} do not go together")
     broker = BrokerAddress.of(options, number(options, "giveUpAfter") or 60)
-    return BrokerInlet(broker, options["filter"], local_path(options["spool"]))
+    return BrokerSource(broker, options["filter"], local_path(options["spool"]))
 
 
 def reader_of(options: Mapping[str, str]) -> JsonReader:
@@ -203,10 +203,10 @@ class FilesReader(DataSourceReader):
         self._reader = reader_of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        inlet = inlet_of(self._options)
-        assert isinstance(inlet, FilesInlet)
+        source = source_of(self._options)
+        assert isinstance(source, FilesSource)
         version = newest_version(self._options.get("subscriptions"), 0)
-        portions = pieces(inlet.everything(), tasks_of(self._options))
+        portions = pieces(source.everything(), tasks_of(self._options))
         return [Portion(portion, version) for portion in portions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -225,20 +225,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._store = options.get("subscriptions")
         self._rows_max = number(options, "maxRowsPerBatch")
         self._tasks = tasks_of(options)
-        self._inlet = inlet_of(options)
+        self._source = source_of(options)
         self._is_open = False
 
     def initialOffset(self) -> dict[str, Any]:
         self._open()
-        return offset(Position(), newest_version(self._store, 0))
+        return offset(Offset(), newest_version(self._store, 0))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadAllAvailable() if self._rows_max is None else ReadMaxRows(self._rows_max)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         self._open()
-        before = Position.from_json(start)
-        after = self._inlet.latest(before, _rows(limit))
+        before = Offset.from_json(start)
+        after = self._source.latest(before, _rows(limit))
         # Nothing new is the same offset, whatever the store: a version alone is no batch.
         if after == before:
             return start
@@ -249,10 +249,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._open()
-        self._inlet.hold()
+        self._source.hold()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        found = self._inlet.slices(Position.from_json(start), Position.from_json(end))
+        found = self._source.slices(Offset.from_json(start), Offset.from_json(end))
         version = end["version"] if self._store is not None else None
         return [Portion(piece, version) for piece in pieces(found, self._tasks)]
 
@@ -261,15 +261,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_slices(partition.slices, partition.version, self._schema, self._reader)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self._inlet.done(Position.from_json(end))
+        self._source.done(Offset.from_json(end))
 
     def stop(self) -> None:
         if self._is_open:
-            self._inlet.close()
+            self._source.close()
 
     def _open(self) -> None:
         if not self._is_open:
-            self._inlet.open()
+            self._source.open()
             self._is_open = True
 
 
@@ -292,9 +292,9 @@ class DeliveredReader(DataSourceReader):
         return iter(table.to_batches(max_chunksize=ROWS_PER_ARROW_BATCH))
 
 
-def offset(position: Position, version: int | None) -> dict[str, Any]:
-    """What Spark writes down of a batch's end."""
-    return {**position.to_json(), "version": version or 0}
+def offset(reached: Offset, version: int | None) -> dict[str, Any]:
+    """What Spark writes down as the end of a batch."""
+    return {**reached.to_json(), "version": version or 0}
 
 
 def newest_version(store: str | None, before: int) -> int | None:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbn.errors import InvalidInputError
-from kbn.spark.mapping import Mapping, record_text
-from kbn.spark.outcomes import Outcome, Refused, Row
-from kbn.spark.partitions import partition_fields
-from kbn.spark.records import json_content, own_row
+from kbn.spark.io.mapping import Mapping, record_text
+from kbn.spark.io.outcomes import Outcome, Refused, Row
+from kbn.spark.io.partitions import partition_fields
+from kbn.spark.io.records import json_content, own_row
 
 BATCH_ROWS = 4096
 _OWN = {"id", "publisher", "time", "attributes"}

@@ -30,7 +30,7 @@ from threading import Event, Thread
 from typing import BinaryIO
 
 from kbn.errors import KbnError
-from kbn.spark.inlets import BLOCK, File, FilesInlet, Position
+from kbn.spark.io.sources import BLOCK, File, FilesSource, Offset
 
 SEGMENT_BYTES = 64 << 20
 LINE_BYTES_MAX = 64 << 20
@@ -133,7 +133,7 @@ class Spool:
         self._segment.seek(size)
 
 
-class SpooledInlet(FilesInlet, ABC):
+class SpooledSource(FilesSource, ABC):
     """The lines a receiver has written to a spool; its subclasses say which receiver."""
 
     lines_kept = 0
@@ -155,7 +155,7 @@ class SpooledInlet(FilesInlet, ABC):
         self._receiver = self.receiver(self._spool)
         self._receiver.start()
 
-    def latest(self, start: Position, rows_max: int | None) -> Position:
+    def latest(self, start: Offset, rows_max: int | None) -> Offset:
         assert self._receiver is not None
         self._receiver.check()
         return super().latest(start, rows_max)
@@ -174,7 +174,7 @@ class SpooledInlet(FilesInlet, ABC):
             if file.name <= name
         ]
 
-    def done(self, end: Position) -> None:
+    def done(self, end: Offset) -> None:
         if self._spool is not None:
             self._spool.forget(end.file, keeping=self.lines_kept)
 
@@ -220,7 +220,7 @@ class Receiver(Thread, ABC):
     def run(self) -> None: ...
 
 
-class SocketInlet(SpooledInlet):
+class SocketSource(SpooledSource):
     """The lines a peer sends, by way of a spool."""
 
     def __init__(self, host: str, port: int, spool: str | Path, give_up_s: float = 60.0) -> None:

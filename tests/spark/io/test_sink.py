@@ -12,9 +12,9 @@ from pyspark.testing import assertDataFrameEqual
 from tests.spark.streams import World
 
 from kbn.spark.columns import MATCHES
-from kbn.spark.manifests import Delivered
-from kbn.spark.sink import read_delivered
-from kbn.spark.source import register
+from kbn.spark.io.data_source import register
+from kbn.spark.io.manifests import Delivered
+from kbn.spark.io.sink import read_delivered
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,7 +26,7 @@ from typing import Any
 from uuid import uuid4
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.spark.spool import sync_directory
+from kbn.spark.io.spool import sync_directory
 
 MANIFESTS = "manifests"
 PARTS = "parts"

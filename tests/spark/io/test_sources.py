@@ -1,4 +1,4 @@
-"""Inlets: whatever happens in the folder, every line is read once, or somebody is told."""
+"""Sources: whatever happens in the folder, every line is read once, or somebody is told."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.spark.inlets import (
+from kbn.spark.io.sources import (
     File,
-    FilesInlet,
-    Position,
+    FilesSource,
+    Offset,
     Slice,
     lines,
     lines_before,
@@ -24,7 +24,7 @@ from kbn.spark.inlets import (
 )
 
 
-class FolderInlet(FilesInlet):
+class FolderSource(FilesSource):
     """Files with a clock that always goes on: on a quick disk two changes may bear one time."""
 
     def __init__(self, directory: Path, changed: dict[str, int]) -> None:
@@ -45,8 +45,8 @@ class AnythingHappensInAFolder(RuleBasedStateMachine):
         self.finished: set[str] = set()
         self.written: list[bytes] = []
         self.read: list[bytes] = []
-        self.position = Position()
-        self.planned: tuple[Position, list[bytes]] | None = None
+        self.position = Offset()
+        self.planned: tuple[Offset, list[bytes]] | None = None
         self.restart()
 
     def teardown(self) -> None:
@@ -57,7 +57,7 @@ class AnythingHappensInAFolder(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.inlet = FolderInlet(self.directory, self.changed)
+        self.source = FolderSource(self.directory, self.changed)
 
     @rule(number=st.integers(0, 99), rows=st.integers(0, 4), ended=st.booleans())
     def drop_a_file(self, number: int, rows: int, ended: bool) -> None:
@@ -85,9 +85,9 @@ class AnythingHappensInAFolder(RuleBasedStateMachine):
     @rule(rows_max=st.none() | st.integers(1, 5))
     @precondition(lambda self: self.planned is None)
     def plan(self, rows_max: int | None) -> None:
-        end = self.inlet.latest(self.position, rows_max)
+        end = self.source.latest(self.position, rows_max)
         # What Spark keeps of a position is its JSON.
-        assert Position.from_json(json.loads(json.dumps(end.to_json()))) == end
+        assert Offset.from_json(json.loads(json.dumps(end.to_json()))) == end
         self.planned = (end, self._lines(end))
 
     @rule()
@@ -105,8 +105,8 @@ class AnythingHappensInAFolder(RuleBasedStateMachine):
         self.read += found
         self.planned = None
 
-    def _lines(self, end: Position) -> list[bytes]:
-        parts = self.inlet.slices(self.position, end)
+    def _lines(self, end: Offset) -> list[bytes]:
+        parts = self.source.slices(self.position, end)
         return [line for part in parts for _, line in lines(part) if line]
 
     @invariant()
@@ -136,14 +136,14 @@ def put(directory: Path, name: str, text: str) -> None:
 def test_removing_what_was_read_changes_nothing(tmp_path: Path) -> None:
     for name in "abc":
         put(tmp_path, name, "1\n2\n")
-    end = FilesInlet(tmp_path).latest(Position(), None)
+    end = FilesSource(tmp_path).latest(Offset(), None)
     (tmp_path / "a").unlink()
-    inlet = FilesInlet(tmp_path)
-    assert inlet.latest(end, None) == end
+    source = FilesSource(tmp_path)
+    assert source.latest(end, None) == end
     (tmp_path / "b").unlink()
-    assert inlet.latest(end, None) == end
+    assert source.latest(end, None) == end
     put(tmp_path, "d", "5\n")
-    after = inlet.latest(end, None)
+    after = source.latest(end, None)
     assert (after.file, after.bytes, after.files) == ("d", end.bytes + 2, 1)
 
 
@@ -152,11 +152,11 @@ def test_a_file_that_grows_after_it_was_read_is_refused_before_and_after_a_resta
 ) -> None:
     for name in "abc":
         put(tmp_path, name, "1\n")
-    inlet = FilesInlet(tmp_path)
-    end = inlet.latest(Position(), None)
+    source = FilesSource(tmp_path)
+    end = source.latest(Offset(), None)
     with open(tmp_path / "a", "a") as stream:
         stream.write("2\n")
-    for reader in (inlet, FilesInlet(tmp_path)):
+    for reader in (source, FilesSource(tmp_path)):
         with pytest.raises(KbnError, match="sorts last") as told:
             reader.latest(end, None)
         assert "'c'" in str(told.value)
@@ -167,65 +167,65 @@ def test_a_removed_and_a_late_file_at_once_are_told_apart_while_the_reader_lives
 ) -> None:
     for name in "bcd":
         put(tmp_path, name, "1\n")
-    inlet = FilesInlet(tmp_path)
-    end = inlet.latest(Position(), None)
+    source = FilesSource(tmp_path)
+    end = source.latest(Offset(), None)
     (tmp_path / "b").unlink()
     put(tmp_path, "a", "2\n")
     with pytest.raises(KbnError, match="removed but not changed"):
-        FilesInlet(tmp_path).latest(end, None)
-    assert inlet.latest(end, None).late == {"a": 2}
+        FilesSource(tmp_path).latest(end, None)
+    assert source.latest(end, None).late == {"a": 2}
 
 
 def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a", "1\n2\n")
-    inlet = FilesInlet(tmp_path)
-    end = inlet.latest(Position(), None)
+    source = FilesSource(tmp_path)
+    end = source.latest(Offset(), None)
     put(tmp_path, "a", "1\n")
     with pytest.raises(KbnError, match="not shrink"):
-        inlet.latest(end, None)
+        source.latest(end, None)
 
 
 def test_a_batch_whose_file_is_gone_is_refused(tmp_path: Path) -> None:
     for name in "ab":
         put(tmp_path, name, "1\n")
-    inlet = FilesInlet(tmp_path)
-    end = inlet.latest(Position(), None)
+    source = FilesSource(tmp_path)
+    end = source.latest(Offset(), None)
     (tmp_path / "a").unlink()
     with pytest.raises(KbnError, match="Put back"):
-        inlet.slices(Position(), end)
+        source.slices(Offset(), end)
 
 
 def test_an_unfinished_last_line_waits(tmp_path: Path) -> None:
     put(tmp_path, "a", "1\n2")
-    inlet = FilesInlet(tmp_path)
-    end = inlet.latest(Position(), None)
+    source = FilesSource(tmp_path)
+    end = source.latest(Offset(), None)
     assert end.at == 2
     with open(tmp_path / "a", "a") as stream:
         stream.write("2\n")
-    after = inlet.latest(end, None)
-    [part] = inlet.slices(end, after)
+    after = source.latest(end, None)
+    [part] = source.slices(end, after)
     assert [line for _, line in lines(part)] == [b"22"]
 
 
-def test_held_still_the_inlet_goes_no_further(tmp_path: Path) -> None:
+def test_held_still_the_source_goes_no_further(tmp_path: Path) -> None:
     put(tmp_path, "b", "1\n2\n")
-    inlet = FilesInlet(tmp_path)
-    inlet.hold()
+    source = FilesSource(tmp_path)
+    source.hold()
     put(tmp_path, "a", "3\n")
     put(tmp_path, "c", "4\n")
-    one = inlet.latest(Position(), 1)
-    two = inlet.latest(one, 1)
+    one = source.latest(Offset(), 1)
+    two = source.latest(one, 1)
     assert (one.at, two.at, two.file) == (2, 4, "b")
-    assert inlet.latest(two, 1) == two
-    assert FilesInlet(tmp_path).latest(two, None).bytes == 8
+    assert source.latest(two, 1) == two
+    assert FilesSource(tmp_path).latest(two, None).bytes == 8
 
 
 def test_hidden_files_folders_and_other_patterns_do_not_count(tmp_path: Path) -> None:
     for name in ("a.jsonl", ".b.jsonl", "_c.jsonl", "d.csv"):
         put(tmp_path, name, "1\n")
     (tmp_path / "folder").mkdir()
-    assert [file.name for file in FilesInlet(tmp_path, "*.jsonl").listing()] == ["a.jsonl"]
-    assert [file.name for file in FilesInlet.at(tmp_path / "d.csv").listing()] == ["d.csv"]
+    assert [file.name for file in FilesSource(tmp_path, "*.jsonl").listing()] == ["a.jsonl"]
+    assert [file.name for file in FilesSource.at(tmp_path / "d.csv").listing()] == ["d.csv"]
 
 
 def test_paths_are_absolute_and_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -239,18 +239,18 @@ def test_paths_are_absolute_and_local(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_an_offset_of_another_source_is_told() -> None:
     with pytest.raises(KbnError, match="another source"):
-        Position.from_json({"offset": 12})
+        Offset.from_json({"offset": 12})
 
 
 def test_a_missing_folder_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="No such file"):
-        FilesInlet(tmp_path / "none").open()
+        FilesSource(tmp_path / "none").open()
 
 
 def test_pieces_are_cut_at_line_ends_and_small_files_go_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbn.spark.inlets.PIECE_BYTES_MIN", 100)
+    monkeypatch.setattr("kbn.spark.io.sources.PIECE_BYTES_MIN", 100)
     whole = [b"%d" % n for n in range(300)]
     (tmp_path / "big").write_bytes(b"\n".join(whole))
     slices = [Slice(str(tmp_path / "big"), 0, (tmp_path / "big").stat().st_size)]

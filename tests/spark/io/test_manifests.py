@@ -16,10 +16,10 @@ import pytest
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.spark.columns import MATCHES
-from kbn.spark.manifests import Delivered
-from kbn.spark.outbox import Frame, acknowledge, frames, pending_batches
-from kbn.spark.parts import FORMATS
-from kbn.spark.sink import Target, Written, read_delivered
+from kbn.spark.io.manifests import Delivered
+from kbn.spark.io.outbox import Frame, acknowledge, frames, pending_batches
+from kbn.spark.io.parts import FORMATS
+from kbn.spark.io.sink import Target, Written, read_delivered
 
 STEPS_MAX = 60
 
@@ -78,7 +78,7 @@ def dies_at_every_step(
         with monkeypatch.context() as patch:
             mortal = MortalOs(lives)
             for module in ("manifests", "spool", "parts"):
-                patch.setattr(f"kbn.spark.{module}.os", mortal)
+                patch.setattr(f"kbn.spark.io.{module}.os", mortal)
             with suppress(Dead):
                 run(directory)
         yield directory, mortal.lives >= 0

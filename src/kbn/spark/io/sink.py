@@ -27,13 +27,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
-from kbn.spark.brokers import BrokerAddress
-from kbn.spark.inlets import local_path
-from kbn.spark.manifests import Delivered, Manifest, Part
-from kbn.spark.outbox import send_pending
-from kbn.spark.parts import checked_format, read_part, write_part
-from kbn.spark.row_notifications import check_publishable, checked
-from kbn.spark.source import number
+from kbn.spark.io.brokers import BrokerAddress
+from kbn.spark.io.data_source import number
+from kbn.spark.io.manifests import Delivered, Manifest, Part
+from kbn.spark.io.outbox import send_pending
+from kbn.spark.io.parts import checked_format, read_part, write_part
+from kbn.spark.io.row_notifications import check_publishable, checked
+from kbn.spark.io.sources import local_path
 
 QUERY_ID = "sql.streaming.queryId"
 
@@ -94,7 +94,7 @@ class Target:
         if self._peer is not None and batch is not None:
             send_pending(self.delivered, self._peer)
         if self._broker is not None:
-            from kbn.spark.publishing import publish_pending
+            from kbn.spark.io.publishing import publish_pending
 
             publish_pending(self.delivered, self._broker)
 

@@ -32,7 +32,7 @@ from kbn.filters import (
     value_to_json,
     with_each_name_once,
 )
-from kbn.spark.outcomes import Row, stable_id
+from kbn.spark.io.outcomes import Row, stable_id
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode

@@ -20,12 +20,12 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.spark.csv_texts import csv_outcomes
-from kbn.spark.feeds import feed_outcomes
-from kbn.spark.json_texts import RECORD_BYTES_MAX, JsonReader, Line
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import Outcome, Refused
-from kbn.spark.table_rows import parquet_outcomes
+from kbn.spark.io.csv_texts import csv_outcomes
+from kbn.spark.io.feeds import feed_outcomes
+from kbn.spark.io.json_texts import RECORD_BYTES_MAX, JsonReader, Line
+from kbn.spark.io.mapping import Mapping
+from kbn.spark.io.outcomes import Outcome, Refused
+from kbn.spark.io.table_rows import parquet_outcomes
 
 CONTENT_BYTES_MAX = 256 * 2**20
 """A file that is not on a disk of ours is handed over whole, if it is no larger."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kbn.errors import InvalidInputError
 from kbn.filters.json_form import notification_from_json
-from kbn.spark.mapping import Mapping
+from kbn.spark.io.mapping import Mapping
 
 DAY = datetime(2026, 11, 15, 10, tzinfo=UTC)
 

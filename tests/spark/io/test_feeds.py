@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbn.spark.feeds import FEED_MAPPING, feed_outcomes
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import Outcome, Refused, Row
+from kbn.spark.io.feeds import FEED_MAPPING, feed_outcomes
+from kbn.spark.io.mapping import Mapping
+from kbn.spark.io.outcomes import Outcome, Refused, Row
 
 S = "file:/feed.xml"
 NAMESPACES = 'xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd"'

@@ -13,7 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from kbn.errors import InvalidInputError
-from kbn.spark.records import instant, json_value
+from kbn.spark.io.records import instant, json_value
 
 TERM_KINDS = ("term", "class", "individual", "property")
 TIME_FORMATS = ("iso", "epoch_s", "epoch_ms", "rfc822")
@@ -27,7 +27,7 @@ _TRUTHS = {
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimeFormat:
     """How a time is written: a format, and the zone of times that name none."""
 
     format: str = "iso"
@@ -69,7 +69,7 @@ class Moment:
         return datetime.strptime(text, self.format)
 
 
-ISO = Moment()
+ISO = TimeFormat()
 
 
 def as_text(name: str, value: Any) -> str:

@@ -16,7 +16,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.spark.manifests import Part
+from kbn.spark.io.manifests import Part
 
 FORMATS = {"parquet": ".parquet", "arrow": ".arrow", "json": ".jsonl"}
 

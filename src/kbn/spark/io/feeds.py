@@ -24,8 +24,8 @@ from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from kbn.errors import InvalidInputError
-from kbn.spark.mapping import Field, Mapping
-from kbn.spark.outcomes import Outcome, Refused, shown
+from kbn.spark.io.mapping import Field, Mapping
+from kbn.spark.io.outcomes import Outcome, Refused, shown
 
 __all__ = ["FEED_MAPPING", "feed_outcomes", "items"]
 

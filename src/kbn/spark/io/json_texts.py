@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from kbn.errors import InvalidInputError
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import Outcome, Refused, Row, shown
-from kbn.spark.partitions import partition_fields
-from kbn.spark.records import cloudevent_fields, cloudevent_row, json_content, own_row
+from kbn.spark.io.mapping import Mapping
+from kbn.spark.io.outcomes import Outcome, Refused, Row, shown
+from kbn.spark.io.partitions import partition_fields
+from kbn.spark.io.records import cloudevent_fields, cloudevent_row, json_content, own_row
 
 RECORD_BYTES_MAX = 64 * 2**20
 """A longer record is refused."""

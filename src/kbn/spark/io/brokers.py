@@ -1,4 +1,4 @@
-"""What a broker delivers, as an inlet: a durable client writes it to a spool before it counts.
+"""What a broker delivers, as a source: a durable client writes it to a spool before it counts.
 
 The broker keeps what it owes a durable client until that says it has it. Here a delivery is
 acknowledged when it is on the disk, a line of kbn's JSON, many with one write. Whatever breaks
@@ -25,8 +25,8 @@ from pathlib import Path
 from threading import Event
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
-from kbn.spark.inlets import Slice, local_path
-from kbn.spark.spool import POLL_S, Receiver, Spool, SpooledInlet
+from kbn.spark.io.sources import Slice, local_path
+from kbn.spark.io.spool import POLL_S, Receiver, Spool, SpooledSource
 from kbn.transport import Client, Feed, Item, connect, parse_url
 
 WINDOW = 1000
@@ -55,7 +55,7 @@ class BrokerAddress:
         return cls(options["url"], options.get("client"), token, tls_ca, give_up_s)
 
 
-class BrokerInlet(SpooledInlet):
+class BrokerSource(SpooledSource):
     """The notifications a broker delivers to a durable client, by way of a spool."""
 
     lines_kept = LINES_REMEMBERED

@@ -21,13 +21,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbn.spark import csv_texts, whole_files
-from kbn.spark.csv_texts import csv_outcomes
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import Outcome, Refused, Row
-from kbn.spark.partitions import partition_fields
-from kbn.spark.table_rows import batch_outcomes
-from kbn.spark.whole_files import file_outcomes
+from kbn.spark.io import csv_texts, whole_files
+from kbn.spark.io.csv_texts import csv_outcomes
+from kbn.spark.io.mapping import Mapping
+from kbn.spark.io.outcomes import Outcome, Refused, Row
+from kbn.spark.io.partitions import partition_fields
+from kbn.spark.io.table_rows import batch_outcomes
+from kbn.spark.io.whole_files import file_outcomes
 
 GOOD = b'{"id":"1","attributes":{"a":1}}\n'
 
@@ -342,7 +342,7 @@ def test_a_file_too_large_to_hand_over_is_refused_with_advice() -> None:
 
 def test_a_line_without_end_is_refused_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_files, "RECORD_BYTES_MAX", 100)
-    monkeypatch.setattr("kbn.spark.json_texts.RECORD_BYTES_MAX", 100)
+    monkeypatch.setattr("kbn.spark.io.json_texts.RECORD_BYTES_MAX", 100)
     content = GOOD + b'{"a":"' + b"x" * 1000 + b'"}\n' + GOOD
     outcomes = list(file_outcomes("s3://b/x.json", content, "json", None))
     assert attributes(outcomes) == [{"a": 1}, {"a": 1}]

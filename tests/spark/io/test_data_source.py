@@ -12,16 +12,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tests.spark.io.test_manifests import Receiver
+from tests.spark.io.test_spool import Peer
 from tests.spark.streams import World, offsets, pairs
-from tests.spark.test_manifests import Receiver
-from tests.spark.test_spool import Peer
 
 from kbn.errors import InvalidInputError
 from kbn.matching.store import SubscriptionStore
 from kbn.spark.columns import INGESTED
+from kbn.spark.io.data_source import KbnSource, check_options, newest_version, register
+from kbn.spark.io.sink import read_delivered
 from kbn.spark.matching import match
-from kbn.spark.sink import read_delivered
-from kbn.spark.source import KbnSource, check_options, newest_version, register
 
 
 @pytest.fixture(scope="module", autouse=True)
