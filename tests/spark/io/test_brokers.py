@@ -52,7 +52,7 @@ from kbn.spark.io.spool import Spool
 from kbn.spark.matching import match
 from kbn.transport import server_tls
 from kbn.transport.client import Client
-from kbn.transport.sync import SyncFeed, connect
+from kbn.transport.sync import SyncFeed, connect_sync
 from kbn.transport.urls import parse_url
 
 PATIENCE_S = 120.0
@@ -115,20 +115,20 @@ def serving(**options: Any) -> Iterator[str]:
 
 
 def publish(url: str, numbers: range, attribute: str = "n") -> None:
-    with connect(url, name=f"publisher of {attribute} from {numbers.start}") as client:
+    with connect_sync(url, name=f"publisher of {attribute} from {numbers.start}") as client:
         for n in numbers:
             client.publish({attribute: n}, durable=True)
 
 
 @contextmanager
 def subscribed(url: str, filter: str, name: str = "ann") -> Iterator[SyncFeed]:
-    with connect(url, name=name, durable=True) as client:
+    with connect_sync(url, name=name, durable=True) as client:
         yield client.subscribe(filter).settled()
 
 
 def received(url: str, feed: SyncFeed, attribute: str, last: object = -1) -> list[object]:
     """All values that come up to the last one, which is published now."""
-    with connect(url, name="the last") as client:
+    with connect_sync(url, name="the last") as client:
         client.publish({attribute: last}, durable=True)
     found = []
     while (value := feed.next(PATIENCE_S)[attribute]) != last:
