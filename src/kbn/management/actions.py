@@ -242,7 +242,7 @@ class Actions:
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, REASSIGNED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
-        note = PlacementNote(kind, move.client, move.new, is_reseated=True)
+        note = PlacementNote(kind, move.client, move.new, is_reassigned=True)
         return Outcome(decision, text, (send,), note)
 
     def failed(self, instruct: Instruct) -> None:

@@ -22,7 +22,7 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     Report,
@@ -172,7 +172,7 @@ class BrokerAgent:
             if attached is None or not attached.subscriptions:
                 # Also one who came and went between two looks: others may await it here.
                 self._forget(name)
-                yield Gone("subscriber", name, self._broker.name)
+                yield Departure("subscriber", name, self._broker.name)
             else:
                 self._look_at(attached)
                 changed.append(name)
