@@ -29,7 +29,7 @@ from kbn.management.reports import (
     SubscriberInfo,
 )
 from kbn.placement import Medoid, RunningMedoid, SemanticMap
-from kbn.placement import groups as medoid_groups
+from kbn.placement import group_by_medoid as medoid_groups
 
 AT_ONCE_MAX = 500
 """Clients looked at in one call, so that none takes long; the others wait for the next."""
