@@ -18,7 +18,7 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     PublisherInfo,
@@ -106,15 +106,15 @@ def test_the_overlay_is_asked_as_it_is_after_the_report(tmp_path: Path) -> None:
     ]
     engine.clusters = 7
     assert short(engine.reported(BrokerInfo("east", ""), 2.0))[1][0] == "clustered"
-    assert short(engine.reported(Gone("broker", "east"), 3.0)) == [("left", "replan", "east")]
-    assert engine.reported(Gone("broker", "east"), 4.0) == []
+    assert short(engine.reported(Departure("broker", "east"), 3.0)) == [("left", "replan", "east")]
+    assert engine.reported(Departure("broker", "east"), 4.0) == []
 
 
 def test_late_news_of_leaving_asks_nobody(tmp_path: Path) -> None:
     engine = engine_with(tmp_path, "{name: left, on: Departure, do: replan}")
     engine.reported(info("ann", broker="west"), 1.0)
-    assert engine.reported(Gone("subscriber", "ann", "east"), 2.0) == []
-    assert len(engine.reported(Gone("subscriber", "ann", "west"), 3.0)) == 1
+    assert engine.reported(Departure("subscriber", "ann", "east"), 2.0) == []
+    assert len(engine.reported(Departure("subscriber", "ann", "west"), 3.0)) == 1
 
 
 # By the clock.
@@ -255,7 +255,7 @@ def test_too_many_for_one_moment_wait_for_the_next(
         engine.reported(info(name), 0.0)
     assert [each.name for each in engine.tick(1.0)] == ["a", "b"]
     assert engine.next_due(1.0) == 1.0
-    engine.reported(Gone("subscriber", "c"), 1.5)
+    engine.reported(Departure("subscriber", "c"), 1.5)
     engine.mib.placed("subscriber", "d", "west", 1.5)  # the condition holds no more
     assert [each.name for each in engine.tick(2.0)] == ["e", "f"]
     assert engine.tick(3.0) == [] and engine.next_due(3.0) == 3601.0

@@ -24,7 +24,15 @@ from kbn.management.instructions import (
 )
 from kbn.management.mib import Hearer, ManagedObject, Mib
 from kbn.management.reports import Kind
-from kbn.placement import MEAN_HOPS_MAX, Assignment, Distances, Move, balanced, mean_hops, moves
+from kbn.placement import (
+    MEAN_HOPS_MAX,
+    Assignment,
+    Distances,
+    Move,
+    balance_plan,
+    mean_hops,
+    propose_moves,
+)
 
 CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 LOAD_MAX = 2.0
@@ -202,7 +210,9 @@ class Actions:
         load = Counter(self._load_now(now))
         load.subtract(assignment.broker for assignment in assignments)
         others = {name: float(n) for name, n in load.items() if n > 0 and self._is_there(name)}
-        found = moves(assignments, self._assignments.distances, self._load_max, others=others)
+        found = propose_moves(
+            assignments, self._assignments.distances, self._load_max, others=others
+        )
         going = {move.client for move in found}
         for assignment in assignments:
             if (
@@ -232,7 +242,7 @@ class Actions:
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, REASSIGNED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
-        note = PlacementNote(kind, move.client, move.new, is_reseated=True)
+        note = PlacementNote(kind, move.client, move.new, is_reassigned=True)
         return Outcome(decision, text, (send,), note)
 
     def failed(self, instruct: Instruct) -> None:
@@ -325,7 +335,7 @@ class Actions:
         load_max = float(decision.parameters.get("load_max", self._load_max))
         # Among those that hold clusters: a spare broker does not help before it is added.
         apart = self._assignments.distances_among(plan.brokers)
-        new = balanced(plan, loads, load_max, apart)
+        new = balance_plan(plan, loads, load_max, apart)
         return self._use(decision, self._assignments.use(new), "clusters share brokers anew")
 
     def _replan(self, decision: Decision, now: float) -> Outcome:

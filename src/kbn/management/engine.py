@@ -24,7 +24,7 @@ from kbn.management.mib import ManagedObject, Mib
 from kbn.management.policies import Action, Policy, PolicySet
 from kbn.management.policy_file import filled
 from kbn.management.rate import Limiter
-from kbn.management.reports import Gone, Report
+from kbn.management.reports import Departure, Report
 from kbn.management.schema import Kind
 
 AT_ONCE_MAX = 10_000
@@ -158,7 +158,7 @@ class PolicyEngine:
         """Take a report into the MIB; what policies make of it."""
         was_there = self._mib.get(report.kind, report.name) is not None
         found = self._mib.apply(report, now)
-        if isinstance(report, Gone) and (found is not None or not was_there):
+        if isinstance(report, Departure) and (found is not None or not was_there):
             return []  # it is elsewhere, or was never heard of
         evaluation = Evaluation(now, self._mib.overlay(self.clusters))
         for state in self._on.get(report.type, ()):
@@ -233,7 +233,7 @@ class PolicyEngine:
             return True
         if not policy.when.reads_object:
             rows = Rows(None, slice(0, 1), evaluation.now, evaluation.overlay)
-        elif isinstance(report, Gone):
+        elif isinstance(report, Departure):
             return False
         else:
             rows = self._mib.rows(report.kind, evaluation.now, evaluation.overlay, report.name)

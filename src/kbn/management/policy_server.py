@@ -36,7 +36,7 @@ from kbn.management.instructions import (
     PolicyServerInfo,
     RequestInfo,
 )
-from kbn.management.reports import KINDS, BrokerInfo, Gone, Kind, Report
+from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
 
 BEAT_S = 2.0
 """How often a policy server says that it is there."""
@@ -124,7 +124,7 @@ class PolicyServer:
             self.engine.mib.note(PLAN, note.text)
         else:
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
-            mark = self.engine.mib.mark if note.is_reseated else self.engine.mib.unmark
+            mark = self.engine.mib.mark if note.is_reassigned else self.engine.mib.unmark
             mark(note.kind, note.name, REASSIGNED)
 
     def _tell_plan(self, now: float) -> list[Effect]:
@@ -195,7 +195,7 @@ class PolicyServer:
     def _look_at_brokers(self, report: Report, now: float) -> None:
         if isinstance(report, BrokerInfo):
             self.assignments.heard_of(report.broker, report.parent, report.links, now)
-        elif isinstance(report, Gone) and report.kind == "broker":
+        elif isinstance(report, Departure) and report.kind == "broker":
             self.assignments.lost(report.name, now)
 
     def _carry_out(self, decisions: Iterable[Decision], now: float) -> list[Effect]:
