@@ -45,8 +45,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, SEED_OPTION, None) is None:
         setattr(config.option, SEED_OPTION, os.environ.get(SEED_VARIABLE, SEED))
-    # The order of a set of strings comes from here. It is read when a process starts, so this is for
-    # workers and commands; scripts/test sets it for this one.
+    # The order of a set of strings comes from here. It is read when a process starts: this is for
+    # workers and commands, and scripts/test sets it for this one.
     os.environ.setdefault("PYTHONHASHSEED", getattr(config.option, SEED_OPTION))
     # A fresh cache of ontologies, shared by the workers: what an earlier version left in the
     # user's own must not decide whether a test passes, and nothing is left behind there.
