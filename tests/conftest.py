@@ -1,8 +1,8 @@
 """What every test gets: repeatable randomness, a cache of its own, Java where it needs it.
 
-Every session has one seed. All Hypothesis tests and the `seed` fixture draw from it, and it is fixed,
-so two runs are the same run. `KBN_TEST_SEED` gives another: `scripts/test-random` chooses fresh ones
-for the tests it concerns, which are marked `random` here, and prints how to replay a failure.
+Every session has one seed. All Hypothesis tests and the `seed` fixture draw from it, and it is
+fixed, so two runs are the same run. `KBN_TEST_SEED` gives another: `scripts/test-random` chooses
+fresh ones for the tests it concerns, which are marked `random` here, and prints how to replay.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ JAVA_WANTED = 17
 # before anything else is imported, for Numba reads it once.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / ".cache"))
 
-# Timing is what benchmarks are for: a slow example on a busy machine is no failure. No database: what
-# an earlier run found here must not decide what this one tries.
+# Timing is what benchmarks are for: a slow example on a busy machine is no failure. No database:
+# what an earlier run found here must not decide what this one tries.
 _COMMON = settings(
     deadline=None,
     database=None,
