@@ -10,7 +10,7 @@ from tests.matching.worlds import World, world_of
 from kbn import Network, Subscription
 from kbn.broker.topology import Topology
 from kbn.filters import Filter
-from kbn.filters.semantics import covers, resolve
+from kbn.filters.semantics import covers, resolve_terms
 from kbn.simulation.network import SimulatedClient
 
 ROUNDS = 3
@@ -141,7 +141,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
             if neighbour.announcements is None or neighbour.channel is None:
                 continue
             others = [
-                resolve(filter, overlay.world.ontology)
+                resolve_terms(filter, overlay.world.ontology)
                 for key, subscription in broker.table.entries.items()
                 if key[0] != neighbour.peer
                 for filter in subscription.filters
@@ -149,7 +149,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
             check_minimal(list(neighbour.announcements.filters), others, overlay.world)
         assert broker.table.roots is not None
         every = [
-            resolve(filter, overlay.world.ontology)
+            resolve_terms(filter, overlay.world.ontology)
             for subscription in broker.table.entries.values()
             for filter in subscription.filters
         ]
