@@ -103,6 +103,7 @@ class Failed(NamedTuple):
     reference: int
     kind: str
     reason: str
+    durable: bool = False
 
 
 class OntologyChanged(NamedTuple):
@@ -408,10 +409,10 @@ class ClientCore:
         connection.in_order = welcome.in_order
         if connection is self._home:
             self._granted, self._used = welcome.credit, 0
-        if not welcome.resumed or connection.told_run != welcome.run:
+        if not welcome.resumed or connection.told_run != welcome.epoch:
             self._say_everything(connection)
             connection.last_fired = 0
-        connection.told_run = welcome.run
+        connection.told_run = welcome.epoch
         if connection is self._next and not any(what == "join" for what, _ in connection.waiting):
             self._settle_way(connection)
         self._say_waiting(connection)
@@ -500,7 +501,7 @@ class ClientCore:
                 self._subscriptions.pop(reference, None)
             if what == "advertise":
                 self._advertisements.pop(reference, None)
-        self._out.append(Failed(what, reference, refused.kind, refused.reason))
+        self._out.append(Failed(what, reference, refused.kind, refused.reason, refused.durable))
         if connection is self._next:
             self._stay(connection)
 
@@ -556,9 +557,9 @@ class ClientCore:
         """
         id = delivery.envelope.id
         delivered = Delivered(delivery, connection.broker)
-        row = (id.publisher, id.run, delivery.envelope.durable)
+        stream = (id.publisher, id.epoch, id.durable)
         passed = self._past if delivery.durable else self._newest
-        is_late = connection.in_order and id.number <= passed.get(row, 0)
+        is_late = connection.in_order and id.number <= passed.get(stream, 0)
         if is_late or id in self._seen:
             connection.consumed += 1
             if delivery.durable:
@@ -566,7 +567,7 @@ class ClientCore:
             self._credit(connection)
             return
         self._seen[id] = None
-        self._newest[row] = max(self._newest.get(row, 0), id.number)
+        self._newest[stream] = max(self._newest.get(stream, 0), id.number)
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
         self.distances.count(id.publisher, delivery.envelope.hops)
