@@ -52,7 +52,8 @@ from kbn.spark.source import inlet_of, register
 from kbn.spark.spool import Spool
 from kbn.transport import server_tls
 from kbn.transport.client import Client
-from kbn.transport.sync import SyncFeed, connect
+from kbn.transport.sync import SyncFeed
+from kbn.transport.sync import connect_sync as connect
 from kbn.transport.urls import parse_url
 
 PATIENCE_S = 120.0

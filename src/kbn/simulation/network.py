@@ -202,8 +202,7 @@ class Network:
         self._ticks = ticks or not self._faults.is_reliable
         self._runs = count(1)
         self._nodes = {
-            name: _BrokerNode(name, MemoryStore(name), None, ontology, "")
-            for name in topology.brokers
+            name: _BrokerNode(name, MemoryStore(), None, ontology, "") for name in topology.brokers
         }
         for name in topology.brokers:
             self.restart(name)

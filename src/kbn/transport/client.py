@@ -463,12 +463,9 @@ class Client:
             if self._moving is not None and not self._moving.done():
                 self._moving.set_exception(error)
             return
-        if what == "publish":
-            number, is_durable = divmod(reference, 2)
-            if not is_durable:
-                self._refusals.append(error)
-                return
-            reference = number
+        if what == "publish" and not failed.durable:
+            self._refusals.append(error)
+            return
         future = self._waiting.pop((what, reference), None)
         if future is not None and not future.done():
             future.set_exception(error)

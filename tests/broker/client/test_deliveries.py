@@ -9,8 +9,8 @@ from kbn.broker.client.deliveries import Deliveries
 from kbn.broker.messages import Deliver, Envelope
 
 
-def deliver(number: int, publisher: str = "bob", *, durable: bool = True, run: int = 1) -> Deliver:
-    envelope = Envelope(publisher, run, number, 0.0, b"", durable=durable, hops=2)
+def deliver(number: int, publisher: str = "bob", *, durable: bool = True, epoch: int = 1) -> Deliver:
+    envelope = Envelope(publisher, epoch, number, 0.0, b"", durable=durable, hops=2)
     return Deliver(1, durable, (1,), envelope)
 
 
@@ -21,7 +21,7 @@ def given(mine: Deliveries, *several: Deliver, in_order: bool = True) -> list[in
 def test_none_is_given_twice() -> None:
     mine = Deliveries()
     assert given(mine, deliver(1), deliver(2), deliver(1), deliver(2)) == [1, 2]
-    assert given(mine, deliver(1, "eve"), deliver(1, run=2)) == [1, 1]
+    assert given(mine, deliver(1, "eve"), deliver(1, epoch=2)) == [1, 1]
 
 
 def test_a_durable_one_is_given_late_but_one_that_may_be_lost_is_not() -> None:

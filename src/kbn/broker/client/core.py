@@ -323,8 +323,8 @@ class ClientCore:
             return
         session.state = "attached"
         session.granted = admitted.credit
-        is_resumed = admitted.resumed and session.known_epoch == admitted.run
-        session.known_epoch = admitted.run
+        is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
+        session.known_epoch = admitted.epoch
         session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)
         if not is_resumed:
             self._subscribe_again(session)
@@ -398,7 +398,7 @@ class ClientCore:
         # One that was granted and is refused now (by a new ontology, say) is kept for later.
         if self._answered(request, session) and session is self._home:
             self._subscriptions.refused(*request)
-        self._out.append(Failed(*request, refused.kind, refused.reason))
+        self._out.append(Failed(*request, refused.kind, refused.reason, refused.durable))
         if session is not self._home:
             self._take(MoveEvent.TURNED_AWAY)
 

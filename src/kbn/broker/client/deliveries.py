@@ -35,17 +35,17 @@ class Deliveries:
         """
         envelope = delivery.envelope
         id = envelope.id
-        sequence = (id.publisher, id.run, envelope.durable)
-        newest = self._newest.get(sequence, 0)
+        stream = (id.publisher, id.epoch, id.durable)
+        newest = self._newest.get(stream, 0)
         if in_order:
-            passed = self._past.get(sequence, 0) if delivery.durable else newest
+            passed = self._past.get(stream, 0) if delivery.durable else newest
             if id.number <= passed:
                 return False
         if id in self._seen:
             return False
         self._seen[id] = None
         if id.number > newest:
-            self._newest[sequence] = id.number
+            self._newest[stream] = id.number
         if len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
         self._distances.count(id.publisher, envelope.hops)

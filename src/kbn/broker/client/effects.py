@@ -38,12 +38,13 @@ class Confirmed(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A request was refused."""
+    """A request was refused; of a notification, `durable` tells which of its numbers is meant."""
 
     what: str
     reference: int
     kind: str
     reason: str
+    durable: bool = False
 
 
 class OntologyChanged(NamedTuple):
