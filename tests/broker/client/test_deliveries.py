@@ -9,7 +9,9 @@ from kbn.broker.client.deliveries import Deliveries
 from kbn.broker.messages import Deliver, Envelope
 
 
-def deliver(number: int, publisher: str = "bob", *, durable: bool = True, epoch: int = 1) -> Deliver:
+def deliver(
+    number: int, publisher: str = "bob", *, durable: bool = True, epoch: int = 1
+) -> Deliver:
     envelope = Envelope(publisher, epoch, number, 0.0, b"", durable=durable, hops=2)
     return Deliver(1, durable, (1,), envelope)
 
