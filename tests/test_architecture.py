@@ -28,6 +28,7 @@ ROWS = [
     "matching placement grouping",
     "filters",
     "ontology",
+    "config",
     "pages",
     "errors",
 ]

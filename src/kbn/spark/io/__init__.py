@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kbn.spark.io.feeds import FEED_MAPPING, feed_outcomes
     from kbn.spark.io.json_texts import JsonReader
     from kbn.spark.io.manifests import Delivered, Manifest, Part, link
-    from kbn.spark.io.mapping import Mapping, suggestion
+    from kbn.spark.io.mapping import Mapping
+    from kbn.spark.io.mapping_file import MappingForm, mapping_of
     from kbn.spark.io.outbox import Frame, acknowledge, frames
     from kbn.spark.io.outcomes import Outcome, Refused, Row, batches
     from kbn.spark.io.sink import read_delivered
@@ -40,6 +41,7 @@ __all__ = [
     "KbnSource",
     "Manifest",
     "Mapping",
+    "MappingForm",
     "Offset",
     "Outcome",
     "Part",
@@ -56,9 +58,9 @@ __all__ = [
     "frames",
     "link",
     "local_path",
+    "mapping_of",
     "read_delivered",
     "register",
-    "suggestion",
 ]
 
 __getattr__ = on_first_use(
@@ -74,6 +76,7 @@ __getattr__ = on_first_use(
         "KbnSource": "kbn.spark.io.data_source",
         "Manifest": "kbn.spark.io.manifests",
         "Mapping": "kbn.spark.io.mapping",
+        "MappingForm": "kbn.spark.io.mapping_file",
         "Offset": "kbn.spark.io.sources",
         "Outcome": "kbn.spark.io.outcomes",
         "Part": "kbn.spark.io.manifests",
@@ -92,8 +95,8 @@ __getattr__ = on_first_use(
         "frames": "kbn.spark.io.outbox",
         "link": "kbn.spark.io.manifests",
         "local_path": "kbn.spark.io.sources",
+        "mapping_of": "kbn.spark.io.mapping_file",
         "read_delivered": "kbn.spark.io.sink",
         "register": "kbn.spark.io.data_source",
-        "suggestion": "kbn.spark.io.mapping",
     },
 )

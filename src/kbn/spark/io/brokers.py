@@ -212,8 +212,7 @@ async def _arrival(feed: Feed) -> None:
 
 
 def _id_of(item: Item) -> str:
-    envelope = item.delivered.delivery.envelope
-    return f"{envelope.publisher}/{envelope.run}/{envelope.number}"
+    return str(item.delivered.delivery.envelope.id)
 
 
 def _line(item: Item) -> bytes:

@@ -24,10 +24,10 @@ from collections.abc import Iterable
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from kbn.config import did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.filters import MAX_BAG_DEPTH, print_time
 from kbn.spark.io.conversions import CONVERSIONS, ISO, TERM_KINDS, TimeFormat, as_text
@@ -286,14 +286,8 @@ def _is_value(data: dict[Any, Any]) -> bool:
 def _no_column(name: str, record: MappingABC[str, Any]) -> InvalidInputError:
     shown = ", ".join(list(record)[:20])
     return InvalidInputError(
-        f"there is no column {name!r}{suggestion(name, record)}; there are: {shown}"
+        f"there is no column {name!r}{did_you_mean(name, record)}; there are: {shown}"
     )
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """The known name that was probably meant, as the end of a message; empty when none is near."""
-    closest = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {closest[0]!r}?" if closest else ""
 
 
 def _within(name: str, error: InvalidInputError) -> str:

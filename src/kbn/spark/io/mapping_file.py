@@ -3,191 +3,166 @@
 from __future__ import annotations
 
 import codecs
-from datetime import date
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
+import msgspec
+from msgspec import Meta
+
+from kbn.config import Document, Form, Place, Text, or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import MAX_NAME
 from kbn.spark.io.conversions import KINDS, TIME_FORMATS, TimeFormat
-from kbn.spark.io.mapping import Csv, Field, Mapping, suggestion
-from kbn.spark.yaml_file import read_yaml
+from kbn.spark.io.mapping import Csv, Field, Mapping
 
-_KEYS = ("id", "publisher", "time", "attributes", "csv")
-_FIELD_KEYS = ("field", "as", "split", "default", "required", "format", "zone")
-_CSV_KEYS = ("delimiter", "quote", "escape", "comment", "encoding", "columns")
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, description="a text")]
+Names = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names")]
+Sign = Annotated[str, Meta(pattern=r"^[^\r\n]\Z", description="one character")]
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[KINDS]
+
+
+class PublisherForm(Form, frozen=True):
+    """Who published a record: a field, a constant, or a field for which the constant stands in."""
+
+    field: Name | None = None
+    constant: Name | None = None
+
+
+class TimeForm(Form, frozen=True):
+    """When a record was published."""
+
+    field: Name
+    format: Text | None = None
+    zone: Text | None = None
+
+
+class FieldForm(Form, frozen=True):
+    """How one attribute comes out of a record."""
+
+    field: Name | None = None
+    kind: Kind | None = msgspec.field(name="as", default=None)
+    split: Name | None = None
+    default: Any = None
+    required: bool | None = None
+    format: Text | None = None
+    zone: Text | None = None
+
+
+class CsvForm(Form, frozen=True):
+    """How a CSV file is written."""
+
+    delimiter: Sign = ","
+    quote: Sign | None = '"'
+    escape: Sign | None = None
+    comment: Name | None = None
+    encoding: Text = "utf-8"
+    columns: Names | None = None
+
+
+Attributes = Annotated[
+    dict[Name, Name | FieldForm | None], Meta(description="attributes, each with its field")
+]
+
+
+class MappingForm(Form, frozen=True):
+    """A mapping as it stands in a file."""
+
+    id: Name | None = None
+    publisher: Name | PublisherForm | None = None
+    time: Name | TimeForm | None = None
+    attributes: Attributes | None = None
+    csv: CsvForm | None = None
 
 
 def read_mapping(path: Path) -> Mapping:
     """The mapping in a YAML file."""
-    return _Reading(str(path)).mapping(read_yaml(path, "mapping"))
+    root = Document.read(path, "the mapping").root
+    return mapping_of(root.convert(MappingForm), root)
 
 
 def checked_mapping(data: object, where: str) -> Mapping:
     """The mapping the data says; `where` is named in errors."""
-    return _Reading(where).mapping(data)
+    root = Document.of(data, where).root
+    return mapping_of(root.convert(MappingForm), root)
 
 
-class _Reading:
-    """Reads one mapping; knows the name of its file, for the errors."""
+def mapping_of(form: MappingForm, place: Place) -> Mapping:
+    """The mapping a form declares; `place` is where it stands."""
+    publisher, constant = _publisher(form.publisher, place.at("publisher"))
+    time, moment = _time(form.time, place.at("time"))
+    attributes = place.at("attributes")
+    return Mapping(
+        id=form.id,
+        publisher=publisher,
+        constant_publisher=constant,
+        time=time,
+        moment=moment,
+        attributes=None
+        if form.attributes is None
+        else {
+            name: _field(name, each, attributes.at(name)) for name, each in form.attributes.items()
+        },
+        csv=_csv(form.csv or CsvForm(), place.at("csv")),
+    )
 
-    def __init__(self, where: str) -> None:
-        self.where = where
 
-    def mapping(self, data: object) -> Mapping:
-        given = self._object("", data, _KEYS)
-        publisher, constant = self._publisher(given.get("publisher"))
-        time, moment = self._time(given.get("time"))
-        return Mapping(
-            id=None if given.get("id") is None else self._name("id", given["id"]),
-            publisher=publisher,
-            constant_publisher=constant,
-            time=time,
-            moment=moment,
-            attributes=self._attributes(given.get("attributes")),
-            csv=self._csv(given.get("csv")),
-        )
+def _publisher(form: str | PublisherForm | None, place: Place) -> tuple[str | None, str | None]:
+    if not isinstance(form, PublisherForm):
+        return form, None
+    if form.field is None and form.constant is None:
+        raise place.error("say a `field`, a `constant`, or both: then the constant stands in")
+    return form.field, form.constant
 
-    def _publisher(self, data: object) -> tuple[str | None, str | None]:
-        if not isinstance(data, dict):
-            return (None if data is None else self._name("publisher", data)), None
-        given = self._object("publisher", data, ("field", "constant"))
-        if not given:
-            self._fail("publisher", "say a `field`, a `constant`, or both: then it stands in")
-        name, constant = given.get("field"), given.get("constant")
-        return (
-            None if name is None else self._name("publisher.field", name),
-            None if constant is None else self._name("publisher.constant", constant),
-        )
 
-    def _time(self, data: object) -> tuple[str | None, TimeFormat]:
-        if not isinstance(data, dict):
-            return (None if data is None else self._name("time", data)), TimeFormat()
-        given = self._object("time", data, ("field", "format", "zone"))
-        if "field" not in given:
-            self._fail("time", "which `field` holds it?")
-        return self._name("time.field", given["field"]), self._moment("time", given)
+def _time(form: str | TimeForm | None, place: Place) -> tuple[str | None, TimeFormat]:
+    if not isinstance(form, TimeForm):
+        return form, TimeFormat()
+    return form.field, _moment(form.format, form.zone, place)
 
-    def _attributes(self, data: object) -> dict[str, Field] | None:
-        if data is None:
-            return None
-        if not isinstance(data, dict):
-            self._fail("attributes", f"a name and a field each, not {data!r:.60}")
-        return {
-            self._name("attributes", name): self._field(f"attributes.{name}", name, item)
-            for name, item in data.items()
-        }
 
-    def _field(self, key: str, name: str, data: object) -> Field:
-        if data is None:
-            return Field(name)
-        if not isinstance(data, dict):
-            return Field(self._name(key, data))
-        given = self._object(key, data, _FIELD_KEYS)
-        kind, split = given.get("as"), given.get("split")
-        if kind is not None and kind not in KINDS:
-            self._unknown(f"{key}.as", kind, KINDS)
-        if split is not None:
-            self._name(f"{key}.split", split)
-        if given.keys() & {"format", "zone"} and kind != "time":
-            self._fail(key, "`format` and `zone` go with `as: time`")
-        required = given.get("required")
-        if required is not None and not isinstance(required, bool):
-            self._fail(f"{key}.required", f"true or false, not {required!r:.60}")
-        made = Field(
-            field=self._name(f"{key}.field", given.get("field", name)),
-            kind=kind,
-            split=split,
-            required=required,
-            moment=self._moment(key, given),
-        )
-        return made if given.get("default") is None else self._defaulted(key, made, given)
-
-    def _defaulted(self, key: str, made: Field, given: dict[str, Any]) -> Field:
-        try:
-            default = made.converted(given["default"])
-        except InvalidInputError as error:
-            self._fail(f"{key}.default", str(error))
-        return Field(made.field, made.kind, made.split, default, made.required, made.moment)
-
-    def _moment(self, key: str, given: dict[str, Any]) -> TimeFormat:
-        form, zone = given.get("format", "iso"), given.get("zone")
-        if not isinstance(form, str) or (form not in TIME_FORMATS and "%" not in form):
-            self._unknown(f"{key}.format", form, TIME_FORMATS, "or a pattern such as %d/%m/%Y")
-        if zone is not None:
-            try:
-                ZoneInfo(zone)
-            except (ValueError, OSError, KeyError, TypeError):
-                self._fail(f"{key}.zone", f"no time zone is called {zone!r:.60}")
-        return TimeFormat(form, zone)
-
-    def _csv(self, data: object) -> Csv:
-        if data is None:
-            return Csv()
-        given = self._object("csv", data, _CSV_KEYS)
-        for name in ("delimiter", "quote", "escape"):
-            text = given.get(name)
-            if text is not None and (not isinstance(text, str) or len(text) != 1 or text in "\r\n"):
-                self._fail(f"csv.{name}", f"one character, not {text!r:.60}")
-        if given.get("comment") is not None:
-            self._name("csv.comment", given["comment"])
-        columns = given.get("columns")
-        if columns is not None:
-            columns = self._columns(columns)
-        made = Csv(**{**given, "columns": columns})
-        signs = [sign for sign in (made.delimiter, made.quote, made.escape) if sign is not None]
-        if len(set(signs)) < len(signs):
-            self._fail("csv", "delimiter, quote and escape are different characters")
-        self._check_encoding(made.encoding)
+def _field(name: str, form: str | FieldForm | None, place: Place) -> Field:
+    if not isinstance(form, FieldForm):
+        return Field(form or name)
+    if form.kind != "time" and (form.format, form.zone) != (None, None):
+        raise place.error("`format` and `zone` go with `as: time`")
+    moment = _moment(form.format, form.zone, place)
+    made = Field(form.field or name, form.kind, form.split, None, form.required, moment)
+    if form.default is None:
         return made
+    try:
+        default = made.converted(form.default)
+    except InvalidInputError as error:
+        raise place.at("default").error(str(error)) from None
+    return Field(made.field, made.kind, made.split, default, made.required, made.moment)
 
-    def _columns(self, data: object) -> tuple[str, ...]:
-        if not isinstance(data, list) or not data:
-            self._fail("csv.columns", f"a list of names, not {data!r:.60}")
-        names = tuple(self._name("csv.columns", name) for name in data)
-        if len(set(names)) < len(names):
-            self._fail("csv.columns", "a name stands twice")
-        return names
 
-    def _check_encoding(self, name: object) -> None:
+def _moment(form: str | None, zone: str | None, place: Place) -> TimeFormat:
+    if form is not None and form not in TIME_FORMATS and "%" not in form:
+        hint = or_one_of(form, (*TIME_FORMATS, "a pattern such as %d/%m/%Y"))
+        raise place.at("format").error(f"{form!r:.60} is unknown{hint}")
+    if zone is not None:
         try:
-            codecs.lookup(name)  # type: ignore[arg-type]
-            "".encode(name)  # type: ignore[arg-type]
-        except (LookupError, TypeError, ValueError):
-            self._fail("csv.encoding", f"no encoding is called {name!r:.60}")
-
-    def _object(self, key: str, data: object, known: tuple[str, ...]) -> dict[str, Any]:
-        if data is None and not key:
-            return {}
-        if not isinstance(data, dict):
-            self._fail(key, f"expected {', '.join(known)}, not {data!r:.60}")
-        for name in data:
-            if name not in known:
-                self._unknown(f"{key}.{name}" if key else str(name), name, known, what="key")
-        return data
-
-    def _name(self, key: str, data: object) -> str:
-        if not isinstance(data, str) or not data:
-            self._fail(key, f"expected a text, not {data!r:.60}{_quoting(data)}")
-        if len(data) > MAX_NAME:
-            self._fail(key, f"a name has {MAX_NAME} characters at most")
-        return data
-
-    def _unknown(
-        self, key: str, given: object, known: tuple[str, ...], more: str = "", what: str = "value"
-    ) -> NoReturn:
-        guess = suggestion(str(given), known)
-        there = f"; there are {', '.join(known)}"
-        subject = "unknown key" if what == "key" else f"{given!r:.60} is unknown"
-        self._fail(key, f"{subject}{guess}{there}{' ' if more else ''}{more}")
-
-    def _fail(self, key: str, reason: str) -> NoReturn:
-        raise InvalidInputError(
-            f"{self.where}: {key}: {reason}" if key else f"{self.where}: {reason}"
-        )
+            ZoneInfo(zone)
+        except (ValueError, OSError, KeyError):
+            reason = f"no time zone is called {zone!r:.60}; write one such as Europe/Dublin"
+            raise place.at("zone").error(reason) from None
+    return TimeFormat(form or "iso", zone)
 
 
-def _quoting(data: object) -> str:
-    """YAML reads `no` as false and `12` as a number."""
-    return "; put it in quotes" if isinstance(data, (bool, int, float, date)) else ""
+def _csv(form: CsvForm, place: Place) -> Csv:
+    signs = [sign for sign in (form.delimiter, form.quote, form.escape) if sign is not None]
+    if len(set(signs)) < len(signs):
+        raise place.error("delimiter, quote and escape must be different characters")
+    if form.columns is not None and len(set(form.columns)) < len(form.columns):
+        raise place.at("columns").error("a name stands twice; remove one")
+    try:
+        codecs.lookup(form.encoding)
+        "".encode(form.encoding)
+    except (LookupError, ValueError):
+        reason = f"no encoding is called {form.encoding!r:.60}; write one such as utf-8"
+        raise place.at("encoding").error(reason) from None
+    return Csv(**msgspec.structs.asdict(form))

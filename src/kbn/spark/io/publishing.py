@@ -181,7 +181,7 @@ async def _taken(broker: BrokerAddress, publisher: Publisher, published: int) ->
     They are not sent again, although it would drop them: it grants nothing in return for those.
     """
     async with _connected(broker, publisher, published) as client:
-        return client.core._taken
+        return client.core.stored_up_to
 
 
 async def _publish_rows(

@@ -25,12 +25,12 @@ from kbn.filters import (
     MAX_BAG_SIZE,
     MAX_NAME,
     Notification,
-    checked,
+    check_value,
     from_cloudevent,
-    too_deep,
+    json_depth_error,
+    refuse_duplicate_names,
     value_from_json,
     value_to_json,
-    with_each_name_once,
 )
 from kbn.spark.io.outcomes import Row, stable_id
 
@@ -54,7 +54,7 @@ def json_content(text: bytes) -> tuple[Any, bytes]:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInputError(_not_json(text, error)) from None
     except RecursionError:
-        raise too_deep() from None
+        raise json_depth_error() from None
     written = _encode(content)
     # msgspec keeps the last of two equal names. Every name is followed by one colon and msgspec
     # never escapes one, so where nothing was dropped both texts have as many, unless the given
@@ -78,9 +78,9 @@ def _told(error: Exception) -> str:
 
 def _check_each_name_once(text: bytes) -> None:
     try:
-        json.loads(text.removeprefix(_BOM), object_pairs_hook=with_each_name_once)
+        json.loads(text.removeprefix(_BOM), object_pairs_hook=refuse_duplicate_names)
     except RecursionError:
-        raise too_deep() from None
+        raise json_depth_error() from None
 
 
 # Values.
@@ -97,9 +97,9 @@ def json_value(value: Any) -> Any:
     if kind is int:
         if INT_MIN <= value <= INT_MAX:
             return value
-        return checked(value)
+        return check_value(value)
     if kind is float:
-        return value if math.isfinite(value) else value_to_json(checked(value))
+        return value if math.isfinite(value) else value_to_json(check_value(value))
     if kind is list:
         return _bag(value)
     if kind is dict and len(value) == 1:
@@ -116,7 +116,7 @@ def _bag(values: list[Any], depth: int = 1) -> list[Any]:
     made = values
     if not _STRINGS.issuperset(map(type, values)):
         if depth > MAX_BAG_DEPTH:
-            raise too_deep()
+            raise json_depth_error()
         made = [
             _bag(value, depth + 1) if type(value) is list else json_value(value)
             for value in values
@@ -142,7 +142,7 @@ def _unusual(value: Any) -> Any:
         )
     if isinstance(value, tuple):
         return _bag(list(value))
-    return value_to_json(checked(value))
+    return value_to_json(check_value(value))
 
 
 def _of_decimal(value: Decimal) -> Any:
@@ -279,7 +279,7 @@ def instant(name: str, value: object) -> datetime:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(_iso(value))
         if moment.tzinfo is UTC:
             return moment
-        made = checked(moment)
+        made = check_value(moment)
     except InvalidInputError as error:
         raise InvalidInputError(f"{name}: {error}") from None
     except ValueError as error:
