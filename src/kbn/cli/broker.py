@@ -245,7 +245,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     authorizer = None if options.access is None else AccessFile(options.access)
     ontology = reasoning.load()
     kept = options.store
-    store = MemoryStore(name) if kept is None else SqliteStore(kept, options.sync.value)
+    store = MemoryStore() if kept is None else SqliteStore(kept, options.sync.value)
     made = Broker(
         name,
         routing=options.neighbours.mode.value,

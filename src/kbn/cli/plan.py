@@ -169,15 +169,15 @@ def _gained(
     ontology: Ontology, made: Plan, options: dict[str, Any], order: list[str] | None
 ) -> dict[str, str]:
     """For the traffic planner, hops per delivery and load over the limit, beside taxonomic's."""
-    from kbn.placement import distances, rated
+    from kbn.placement import overlay_distances, rate_plan
     from kbn.placement import plan as planned
 
     if not options:
         return {}
     deliveries, load_max = options["deliveries"], options["load_max"]
-    apart = distances(made.brokers, options["links"])
+    apart = overlay_distances(made.brokers, options["links"])
     plain = planned(ontology, made.brokers, order=order)
-    now, before = (rated(one, apart, deliveries, None, load_max) for one in (made, plain))
+    now, before = (rate_plan(one, apart, deliveries, None, load_max) for one in (made, plain))
     total = sum(deliveries.values()) or 1
     return {
         "hops per delivery": f"{now.hops / total:.2f} (taxonomic: {before.hops / total:.2f})",

@@ -252,17 +252,17 @@ async def _publish(
 def _read(text: str) -> Notification:
     import json
 
-    from kbn.filters import Notification, too_deep, with_each_name_once
+    from kbn.filters import Notification, json_depth_error, refuse_duplicate_names
 
     try:
         text.encode()
-        data = json.loads(text, object_pairs_hook=with_each_name_once)
+        data = json.loads(text, object_pairs_hook=refuse_duplicate_names)
     except UnicodeEncodeError:
         raise InvalidInputError("not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"not JSON: {error}") from None
     except RecursionError:
-        raise too_deep() from None
+        raise json_depth_error() from None
     return Notification.from_json(data)
 
 

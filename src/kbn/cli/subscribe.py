@@ -82,9 +82,9 @@ def subscribe(
 
 def _check_syntax(text: str) -> None:
     """Refuse what no broker could read, before one is asked; what prefixes mean, it knows."""
-    from kbn.filters import Subscription, tokenize
+    from kbn.filters import Subscription, tokenize_filter
 
-    prefixes = {spelling.partition(":")[0] for spelling in tokenize(text).spellings}
+    prefixes = {spelling.partition(":")[0] for spelling in tokenize_filter(text).spellings}
     Subscription.parse(text, dict.fromkeys(prefixes, "urn:any:"))
 
 

@@ -20,8 +20,8 @@ from kbn.filters import (
     Constraint,
     Operator,
     accepts,
-    key,
-    split_bag,
+    split_bag_operator,
+    value_key,
 )
 from kbn.matching.tokens import ValueIndex
 from kbn.ontology import Ontology
@@ -59,7 +59,7 @@ class BagChecker:
         return check(bag)
 
     def _compile(self, constraint: Constraint) -> Check:
-        parts, operand = split_bag(constraint.operator), constraint.operand
+        parts, operand = split_bag_operator(constraint.operator), constraint.operand
         if parts is None or not isinstance(operand, Bag) or not _is_small(parts[1], operand):
             return lambda bag: accepts(constraint, bag, self._ontology)
         kind, element = parts
@@ -88,7 +88,7 @@ class _Operands:
         self.index = ValueIndex(ontology)
 
     def number(self, operand: Any) -> int:
-        name = key(operand)
+        name = value_key(operand)
         if name not in self._numbers:
             self._numbers[name] = len(self._numbers)
             self.index.register(self._element, operand, self._numbers[name])
@@ -96,7 +96,7 @@ class _Operands:
 
 
 def _is_small(element: AnyOperator, operand: Bag) -> bool:
-    return len(operand) <= SMALL and split_bag(element) is None and not operand.bare
+    return len(operand) <= SMALL and split_bag_operator(element) is None and not operand.bare
 
 
 def _serving_from_index(index: ValueIndex, wanted: tuple[int, ...], equal: bool) -> Check:

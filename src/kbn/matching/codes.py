@@ -32,11 +32,11 @@ from kbn.filters import (
     Filter,
     Negated,
     Operator,
-    family,
-    negate,
-    resolve,
-    split_bag,
+    negate_operator,
+    resolve_terms,
+    split_bag_operator,
     subject_family,
+    value_family,
 )
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
@@ -201,7 +201,7 @@ class Encoder:
         bag: Any = constraint.operand
         if type(bag) is Bag and all(type(item) is str for item in bag.items):
             return constraint
-        return resolve(constraint, self._vocabulary)
+        return resolve_terms(constraint, self._vocabulary)
 
     def _compile(self, constraint: Constraint) -> Parts:
         attribute, operator, operand = (
@@ -211,13 +211,13 @@ class Encoder:
         )
         if _is_negative(operator):
             return self._compile_negative(constraint)
-        if split_bag(operator) is not None:
+        if split_bag_operator(operator) is not None:
             return self._compile_bag(constraint)
         return Parts(tokens=(self.table.token(attribute, operator, operand),))
 
     def _compile_negative(self, constraint: Constraint) -> Parts:
         """`not p` is "of a family p takes, and p not hit"; a check where that cannot be said so."""
-        positive = negate(constraint.operator)
+        positive = negate_operator(constraint.operator)
         taken = _family_taken(positive, constraint.operand)
         if taken is None or not _is_exact(positive):
             present = self.table.token(constraint.attribute, Operator.EXISTS, None)
@@ -232,7 +232,7 @@ class Encoder:
         bag: Any = constraint.operand
         if operator is Operator.EQUAL_BAG:
             return Parts(tokens=(self.table.token(attribute, operator, bag),))
-        kind, element = split_bag(operator) or (Operator.EQUAL_BAG, Operator.EQ)
+        kind, element = split_bag_operator(operator) or (Operator.EQUAL_BAG, Operator.EQ)
         if _is_left_to_check(kind, element, bag):
             present = self.table.family_token(attribute, Family.BAG)
             return Parts(tokens=(present,), checks=(self.check(constraint),))
@@ -275,7 +275,7 @@ def _is_left_to_check(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
 
     A value hits as many bounds as are beyond it, and a nested element must be asked one by one.
     """
-    if split_bag(element) is not None:
+    if split_bag_operator(element) is not None:
         return True
     if element in ORDER_OPERATORS:
         return kind is Operator.SUB_BAG
@@ -289,7 +289,7 @@ def _hardest(element: AnyOperator, bag: Bag) -> Iterable[Any]:
     extreme = min if element in (Operator.LT, Operator.LE) else max
     families: dict[Any, list[Any]] = {}
     for item in bag.items:
-        families.setdefault(family(item), []).append(item)  # type: ignore[arg-type]
+        families.setdefault(value_family(item), []).append(item)  # type: ignore[arg-type]
     return [extreme(items) for items in families.values()]
 
 
@@ -302,7 +302,10 @@ def _is_negative(operator: Any) -> bool:
 
 def _is_exact(positive: Any) -> bool:
     """Whether one token says all that the operator says, for operands without bare terms."""
-    return split_bag(positive) is None or positive in (Operator.EQUAL_BAG, Operator.SUB_BAG)
+    return split_bag_operator(positive) is None or positive in (
+        Operator.EQUAL_BAG,
+        Operator.SUB_BAG,
+    )
 
 
 def _family_taken(operator: Any, operand: Any) -> Family | None:
@@ -334,7 +337,7 @@ class Decoder:
         for negative in negatives:
             positive = table.constraints[negative]
             assert positive is not None, "a family token is never a negative"
-            operator = negate(positive.operator)
+            operator = negate_operator(positive.operator)
             constraints.append(Constraint(positive.attribute, operator, positive.operand))
         constraints += self._ranges(words, position)
         return Filter(constraints)
@@ -400,7 +403,7 @@ def _operand(kind: Family, pair: tuple[float, int], is_int: bool) -> Any:
 
 def _family_taken_by(constraint: Constraint) -> Family | None:
     operator = constraint.operator
-    positive = negate(operator) if _is_negative(operator) else operator
+    positive = negate_operator(operator) if _is_negative(operator) else operator
     return _family_taken(positive, constraint.operand)
 
 
@@ -422,7 +425,7 @@ def _is_part_of(part: Constraint, whole: Constraint) -> bool:
         return True
     if part.operator is whole.operator and part.operand == whole.operand:
         return True
-    mine, theirs = split_bag(part.operator), split_bag(whole.operator)
+    mine, theirs = split_bag_operator(part.operator), split_bag_operator(whole.operator)
     if mine is None or theirs is None:
         return False
     return (

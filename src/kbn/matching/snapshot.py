@@ -33,7 +33,7 @@ from kbn.ontology import Ontology
 if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
 
-FORMAT = 1
+FORMAT = 2
 _PARTS = {
     "groups": (
         groups_module.ARRAYS,
@@ -127,7 +127,7 @@ def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
     index.built_count = manifest["built_count"]
     with pa.memory_map(str(directory / "keys.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
-    matcher.adopt(table["key"].combine_chunks(), manifest["links"], manifest["live"])
+    matcher.adopt(table["key"].combine_chunks(), manifest["live"])
 
 
 def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
@@ -138,7 +138,6 @@ def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
         "live": len(matcher),
         "placed_count": index.placed_count,
         "built_count": index.built_count,
-        "links": matcher.saved_links(),
     }
     for part, (arrays, counts) in _PARTS.items():
         owner = getattr(index, part)
