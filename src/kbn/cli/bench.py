@@ -104,9 +104,9 @@ class Input:
 
     def sizes(self) -> tuple[int, int]:
         """How many subscriptions and notifications."""
-        from kbn.lab.match_bench import EVERYTHING
+        from kbn.lab import match_bench
 
-        whole = (EVERYTHING, EVERYTHING)
+        whole = (match_bench.EVERYTHING, match_bench.EVERYTHING)
         defaults = (DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS)
         subscriptions, events = defaults if self.subscriptions_file is None else whole
         return _given_or(self.subscriptions, subscriptions), _given_or(self.events, events)
@@ -150,10 +150,10 @@ class Engines:
 
     def settings(self, given: Input) -> match_bench.Settings:
         """How large the run is."""
-        from kbn.lab.match_bench import Settings
+        from kbn.lab import match_bench
 
         subscriptions, events = given.sizes()
-        return Settings(
+        return match_bench.Settings(
             subscriptions=subscriptions,
             events=events,
             seed=given.seed,
