@@ -31,7 +31,7 @@ def status(
 ) -> None:
     """Show a broker's tables, neighbours, clients and rates.
 
-    Where the broker has a access, it answers those that may manage it.
+    A broker with an access file answers only clients that may manage it.
 
     \b
     Examples:
