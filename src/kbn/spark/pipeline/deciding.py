@@ -19,6 +19,7 @@ from kbn.ontology import Ontology
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.inputs import Stamp, files_digest_parts, found_files, stamps
 from kbn.spark.pipeline.state import RunState, StageState
+from kbn.wording import counted
 
 STAGES = ("ingest", "annotate", "compile", "match", "medoids", "plan", "hops", "report")
 
@@ -226,7 +227,7 @@ _OTHER_FILES = {True: "files changed or were removed", False: "the notifications
 def _new_files(count: int) -> str:
     if not count:
         return "new notifications"
-    return "1 new file" if count == 1 else f"{count} new files"
+    return counted(count, "new file")
 
 
 def _spoken(names: Collection[str]) -> str:
