@@ -46,7 +46,7 @@ class Overlay:
             topology, self.world.ontology, seed, advertisements=advertisements, keeps_roots=True
         )
         self.wanted: dict[tuple[str, int], Subscription] = {}
-        self.expected: dict[str, set[tuple[str, int, tuple[int, ...]]]] = {}
+        self.expected: dict[str, set[tuple[str, int, bool, tuple[int, ...]]]] = {}
         self.clients = [self.attach(n) for n in range(6)]
         self.network.run()
 
@@ -83,7 +83,7 @@ class Overlay:
             publisher = self.random.choice(self.clients)
             notification = self.world.random_notification(self.random)
             durable = self.random.random() < 0.5
-            number = publisher.publish(notification, durable=durable) * 2 + durable
+            number = publisher.publish(notification, durable=durable)
             for client in self.clients:
                 ids = tuple(
                     sorted(
@@ -94,13 +94,18 @@ class Overlay:
                     )
                 )
                 if ids:
-                    self.expected[client.name].add((publisher.name, number, ids))
+                    self.expected[client.name].add((publisher.name, number, durable, ids))
 
     def check(self) -> None:
         for client in self.clients:
             assert not client.failed
             got = [
-                (each.id.publisher, each.id.number, tuple(sorted(each.subscriptions)))
+                (
+                    each.id.publisher,
+                    each.id.number,
+                    each.id.durable,
+                    tuple(sorted(each.subscriptions)),
+                )
                 for each in client.received
             ]
             assert len(got) == len(set(got)), "something came twice"

@@ -43,7 +43,7 @@ def make_server(
     host: str = "127.0.0.1",
     **options: Any,
 ) -> BrokerServer:
-    store = MemoryStore(name) if path is None else SqliteStore(path)
+    store = MemoryStore() if path is None else SqliteStore(path)
     broker = Broker(
         name, store=store, authorizer=authorizer, now=now(), keeps=path is not None,
         limits=broker_limits,

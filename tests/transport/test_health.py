@@ -27,7 +27,7 @@ SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? [0-9.e+-]+')
 
 
 def watched(name: str = "b", **options: Any) -> WatchedServer:
-    store = MemoryStore(name)
+    store = MemoryStore()
     broker = Broker(name, store=store, keeps=False, now=now())
     return WatchedServer(broker, store, watch=Watch(port=0), **options)
 
@@ -150,7 +150,7 @@ def test_a_name_with_quotes_and_lines_cannot_break_the_metrics() -> None:
 
 
 def test_commits_are_counted_in_their_buckets() -> None:
-    _, timer = CommitTimer.around(MemoryStore("b"))
+    _, timer = CommitTimer.around(MemoryStore())
     timer.commit()
     timer.commit()
     assert sum(timer.buckets) == 2 and timer.total_s > 0

@@ -305,7 +305,7 @@ def _server(
     door = None if access is None else AccessFile(access)
     loaded = Ontology.load(files, reasoning=level.value) if files else None
     path, sync = store
-    opened = MemoryStore(name) if path is None else SqliteStore(path, sync.value)
+    opened = MemoryStore() if path is None else SqliteStore(path, sync.value)
     made = Broker(
         name,
         ontology=loaded,

@@ -120,8 +120,8 @@ def session_starter(
     """A function that starts Spark when it is called, or gives the one that runs."""
 
     def start() -> SparkSession:
-        from kbn.spark.pipeline.runner import SETTINGS
-        from kbn.spark.runtime import session
+        from kbn.spark import session
+        from kbn.spark.pipeline import SETTINGS
 
         return session(master, settings={**SETTINGS, **(more or {})})
 

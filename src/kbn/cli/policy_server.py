@@ -178,5 +178,5 @@ def _print_as_json(entry: LogEntry) -> None:
 def _print(entry: LogEntry) -> None:
     at = datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S")
     words = [at, entry.policy or "-", entry.action or "-", entry.name or "-"]
-    typer.echo(f"{'  '.join(words)}  {entry.outcome}")
+    typer.echo(f"{'  '.join(words)}  {entry.status.value}: {entry.detail}")
     sys.stdout.flush()

@@ -111,7 +111,7 @@ def _print_neighbours(about: dict[str, Any]) -> None:
     rows = [
         (
             each["broker"], each["role"], _state(each), str(each["wants"]), str(each["told"]),
-            str(each["queued"]), str(each["owed"]), str(each["dropped"]),
+            str(each["queued"]), str(each["unacked"]), str(each["dropped"]),
         )
         for each in about["neighbours"]
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def _print_neighbours(about: dict[str, Any]) -> None:
     if rows:
         typer.echo()
         columns = (
-            "neighbour", "role", "state", "wants", "told roots", "queued", "owed", "dropped",
+            "neighbour", "role", "state", "wants", "told roots", "queued", "unacked", "dropped",
         )  # fmt: skip
         print_table(rows, columns=columns)
 

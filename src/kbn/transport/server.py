@@ -491,11 +491,11 @@ class BrokerServer:
         if self._authorizer.admit(connect.client, connect.token) is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
         older = self._bound.get(peer)
-        if older is not None and connect.run < older.run:
+        if older is not None and connect.epoch < older.run:
             raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
-        connection.run = connect.run
+        connection.run = connect.epoch
         sends = []
-        if older is not None and connect.run > older.run:
+        if older is not None and connect.epoch > older.run:
             sends = self.broker.disconnected(peer, now())  # of the older run nothing remains
         self._bind(connection, peer, "client")
         connection.allow(self.limits.frame_bytes)

@@ -14,7 +14,7 @@ from kbn.transport import BrokerServer, LinkTo, Reporting, ServerLimits, now, se
 
 
 async def main(given: argparse.Namespace) -> None:
-    store = SqliteStore(given.store) if given.store else MemoryStore(given.name)
+    store = SqliteStore(given.store) if given.store else MemoryStore()
     ontology = Ontology.load(given.ontology) if given.ontology else None
     limits = Limits(subscriptions=10_000_000)
     broker = Broker(

@@ -28,8 +28,7 @@ from kbn.lab.spark import data, relational
 from kbn.lab.spark.process_tree import Spent, spent, worker_memory
 from kbn.lab.workloads.podcast import Podcast
 from kbn.matching import SubscriptionStore
-from kbn.spark.matching import compile_subscriptions, match
-from kbn.spark.runtime import session
+from kbn.spark import compile_subscriptions, match, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
