@@ -4,7 +4,7 @@ publishers with random subjects.
 Subscribers attach anywhere and know nothing of management; publishers ask where to publish. Every
 few seconds a line tells how many brokers the notifications passed that came meanwhile.
 
-    python -m kbn.lab.overlay.population --trigger URL --ontology FILE --urls URL,URL
+    python -m kbn.transport.population --trigger URL --ontology FILE --urls URL,URL
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kbn.transport import until_told
+from kbn.transport.ending import until_told
 
 if TYPE_CHECKING:
     from kbn.placement import SemanticMap
-    from kbn.transport import Client, Feed
+    from kbn.transport.client import Client
+    from kbn.transport.feed import Feed
 
 TOPIC = "topic"
 TELL_EVERY_S = 5.0
@@ -52,7 +53,8 @@ class Population:
 
     async def grow(self, subscribers: int, publishers: int) -> None:
         """Have so many more of each."""
-        from kbn.transport import ManagedPublisher, connect
+        from kbn.transport.client import connect
+        from kbn.transport.managed_publisher import ManagedPublisher
 
         for number in range(len(self._feeds), len(self._feeds) + subscribers):
             client = connect(self._rng.choice(self._urls), name=f"s{number}")
@@ -133,7 +135,7 @@ async def _tell(population: Population) -> None:
 
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="kbn.lab.overlay.population", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kbn.transport.population", description=__doc__)
     parser.add_argument("--trigger", required=True)
     parser.add_argument("--ontology", action="append", required=True)
     parser.add_argument("--reasoning", default="rdfs")
