@@ -1,4 +1,4 @@
-"""Re-clustering: moves save hops, keep the limits, and end; against all assignments in small cases."""
+"""Re-clustering: moves save hops, keep the limits and end; small cases against all assignments."""
 
 from __future__ import annotations
 
