@@ -33,7 +33,7 @@ def status(
 ) -> None:
     """Show a broker's tables, neighbours, clients and rates.
 
-    A broker with an access file answers those that may manage it.
+    A broker with an access file answers only clients that may manage it.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Checks of composite bags, from what their elements are already known to satisfy.
+"""Residual constraints: composite bags, from what their elements are already known to satisfy.
 
 `P #>/λ Q` wants an injection from Q's elements into P's with p λ q, and `P #</λ Q` one from P's
 into Q's. Under an order λ sorting decides. Otherwise one `ValueIndex` per λ says, and remembers,
@@ -35,30 +35,30 @@ _ORDERS: dict[AnyOperator, Callable[[Any, Any], bool]] = {
     Operator.GE: ge,
 }
 
-Check = Callable[[Bag], bool]
+BagTest = Callable[[Bag], bool]
 
 
-class BagChecker:
+class ResidualEvaluator:
     """Decides constraints on bags whose tokens alone cannot."""
 
     def __init__(self, ontology: Ontology) -> None:
         self._ontology = ontology
         self._operands: dict[AnyOperator, _Operands] = {}
-        self._checks: dict[Constraint, Check] = {}
+        self._tests: dict[Constraint, BagTest] = {}
 
-    def __reduce__(self) -> tuple[type[BagChecker], tuple[Ontology]]:
-        return BagChecker, (self._ontology,)  # compiled checks are made anew where they are needed
+    def __reduce__(self) -> tuple[type[ResidualEvaluator], tuple[Ontology]]:
+        return ResidualEvaluator, (self._ontology,)  # a reader compiles its own tests
 
     def accepts(self, constraint: Constraint, bag: Bag) -> bool:
         """The oracle's answer, sooner."""
-        check = self._checks.get(constraint)
-        if check is None:
-            check = self._checks[constraint] = self._compile(constraint)
+        test = self._tests.get(constraint)
+        if test is None:
+            test = self._tests[constraint] = self._compile(constraint)
         if len(bag.items) > SMALL or bag.bare:
             return accepts(constraint, bag, self._ontology)
-        return check(bag)
+        return test(bag)
 
-    def _compile(self, constraint: Constraint) -> Check:
+    def _compile(self, constraint: Constraint) -> BagTest:
         parts, operand = split_bag_operator(constraint.operator), constraint.operand
         if parts is None or not isinstance(operand, Bag) or not _is_small(parts[1], operand):
             return lambda bag: accepts(constraint, bag, self._ontology)
@@ -99,10 +99,10 @@ def _is_small(element: AnyOperator, operand: Bag) -> bool:
     return len(operand) <= SMALL and split_bag_operator(element) is None and not operand.bare
 
 
-def _serving_from_index(index: ValueIndex, wanted: tuple[int, ...], equal: bool) -> Check:
+def _serving_from_index(index: ValueIndex, wanted: tuple[int, ...], equal: bool) -> BagTest:
     """Each wanted operand needs an element of the bag."""
 
-    def check(bag: Bag) -> bool:
+    def test(bag: Bag) -> bool:
         items = bag.items
         if len(items) < len(wanted) or (equal and len(items) != len(wanted)):
             return False
@@ -115,16 +115,16 @@ def _serving_from_index(index: ValueIndex, wanted: tuple[int, ...], equal: bool)
             bit <<= 1
         return has_distinct_partners([partners[number] for number in wanted])
 
-    return check
+    return test
 
 
-def _served_from_index(index: ValueIndex, offered: tuple[int, ...], equal: bool) -> Check:
+def _served_from_index(index: ValueIndex, offered: tuple[int, ...], equal: bool) -> BagTest:
     """Each element of the bag needs an operand that is offered."""
     places: dict[int, int] = {}
     for place, number in enumerate(offered):
         places[number] = places.get(number, 0) | 1 << place
 
-    def check(bag: Bag) -> bool:
+    def test(bag: Bag) -> bool:
         if len(bag.items) > len(offered):
             return False
         partners = []
@@ -135,7 +135,7 @@ def _served_from_index(index: ValueIndex, offered: tuple[int, ...], equal: bool)
             partners.append(mask)
         return has_distinct_partners(partners)
 
-    return check
+    return test
 
 
 def _by_sorting(
@@ -151,7 +151,7 @@ def _by_sorting(
     largest_first = upwards == (kind is Operator.SUB_BAG)
     ordered = sorted(operand, reverse=largest_first)
 
-    def check(items: Sequence[Any]) -> bool:
+    def test(items: Sequence[Any]) -> bool:
         if kind is Operator.SUPER_BAG:
             fits = len(items) >= len(ordered)
         elif kind is Operator.SUB_BAG:
@@ -160,7 +160,7 @@ def _by_sorting(
             fits = len(items) == len(ordered)
         return fits and all(map(related, sorted(items, reverse=largest_first), ordered))
 
-    return check
+    return test
 
 
 def has_distinct_partners(partners: list[int]) -> bool:
