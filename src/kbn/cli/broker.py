@@ -19,7 +19,8 @@ from kbn.cli.ontology import Level, Ontologies, Reasoning
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
-    from kbn.transport import LinkTo, ServerLimits, WatchedServer
+    from kbn.broker import LinkTo, ServerLimits
+    from kbn.transport import Listen, Watched
 
 
 WARMING = 64
@@ -163,30 +164,27 @@ def broker(
     """
     _check_together(routing, parent, peer or [], tls_cert, tls_key, tls_client_ca)
     known_as = _name(name, port, store)
-    from kbn.transport import client_tls, server_tls, set_up
+    from kbn.transport import Listen, client_tls, server_tls, set_up
 
     limits, server_limits = _limits(limit or [])
     # Everything the user may have got wrong is looked at before the store is opened.
-    settings: dict[str, Any] = {
-        "links": _links(parent, peer or [], token),
-        "tls": None
-        if tls_cert is None
-        else server_tls(tls_cert, tls_key or tls_cert, tls_client_ca),
-        "link_tls": None
-        if tls_ca is None and tls_cert is None
-        else client_tls(tls_ca, tls_cert, tls_key),
-        "limits": server_limits,
-        "host": host,
-        "port": port,
-    }
+    links = _links(parent, peer or [], token)
+    listen = Listen(
+        host,
+        port,
+        None if tls_cert is None else server_tls(tls_cert, tls_key or tls_cert, tls_client_ca),
+        None if tls_ca is None and tls_cert is None else client_tls(tls_ca, tls_cert, tls_key),
+    )
     set_up(known_as, log_format.value, log_level.value)
     server = _server(
         known_as,
-        settings,
-        broker_settings={
+        listen,
+        node_settings={
             "routing": (routing or _routing_of(parent)).value,
+            "links": tuple(links),
             "advertisements": advertisements,
             "limits": limits,
+            "server_limits": server_limits,
             "keeps_roots": keep_roots,
         },
         ontology=(ontology or [], reasoning),
@@ -198,11 +196,11 @@ def broker(
         from kbn.transport import Reporting, parse_url
 
         parse_url(trigger)
-        Reporting(server, trigger, token=token, tls=settings["link_tls"])
+        Reporting(server.server, trigger, token=token, tls=listen.link_tls)
     asyncio.run(_serve(server, end_with_stdin))
 
 
-async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
+async def _serve(server: Watched, end_with_stdin: bool) -> None:
     from kbn.transport import at_end_of_stdin, end, serve
 
     if end_with_stdin:
@@ -241,8 +239,11 @@ def _name(name: str, port: int, store: Path | None) -> str:
 
 
 def _links(parent: str | None, peers: list[str], token: str) -> list[LinkTo]:
-    from kbn.transport import LinkTo
+    from kbn.broker import LinkTo
+    from kbn.transport import parse_url
 
+    for url in [*peers, *([] if parent is None else [parent])]:
+        parse_url(url)
     if parent is not None:
         return [LinkTo(parent, "parent", token)]
     return [LinkTo(url, "peer", token) for url in peers]
@@ -250,8 +251,7 @@ def _links(parent: str | None, peers: list[str], token: str) -> list[LinkTo]:
 
 def _limits(given: list[str]) -> tuple[Any, ServerLimits]:
     """The limits of clients and of the server, with those changed that were named."""
-    from kbn.broker import Limits
-    from kbn.transport import ServerLimits
+    from kbn.broker import Limits, ServerLimits
 
     kinds = {each.name: kind for kind in (Limits, ServerLimits) for each in fields(kind)}
     changed: dict[type, dict[str, float]] = {Limits: {}, ServerLimits: {}}
@@ -288,42 +288,32 @@ def _announcer(name: str, as_json: bool) -> Callable[[str, str], None]:
 
 def _server(
     name: str,
-    settings: dict[str, Any],
+    listen: Listen,
     *,
-    broker_settings: dict[str, Any],
+    node_settings: dict[str, Any],
     ontology: tuple[list[Path], Reasoning],
     store: tuple[Path | None, Sync],
     access: Path | None,
     watch: tuple[str, int | None, Callable[[str, str], None]],
-) -> WatchedServer:
-    from kbn.broker import Broker, MemoryStore, SqliteStore
+) -> Watched:
+    from kbn.broker import AllowAll, NodeSettings, SqliteStore
     from kbn.ontology import Ontology
-    from kbn.transport import AccessFile, Watch, WatchedServer, now
+    from kbn.transport import AccessFile, OntologyFiles, Watch, watched
 
     _warm_up()
     files, level = ontology
-    door = None if access is None else AccessFile(access)
+    authorizer = AllowAll() if access is None else AccessFile(access)
     loaded = Ontology.load(files, reasoning=level.value) if files else None
     path, sync = store
-    opened = MemoryStore(name) if path is None else SqliteStore(path, sync.value)
-    made = Broker(
+    settings = NodeSettings(
         name,
         ontology=loaded,
-        ontology_digest="" if loaded is None else loaded.digest,
-        store=opened,
-        keeps=path is not None,
-        authorizer=door,
-        now=now(),
-        **broker_settings,
+        store=None if path is None else SqliteStore(path, sync.value),
+        authorizer=authorizer,
+        **node_settings,
     )
-    return WatchedServer(
-        made,
-        opened,
-        watch=Watch(*watch),
-        ontology=(files, level.value) if files else None,
-        authorizer=door,
-        **settings,
-    )
+    source = OntologyFiles(tuple(files), level.value) if files else None
+    return watched(settings, listen, Watch(*watch), ontology=source)
 
 
 def compile_kernels_once() -> None:
