@@ -6,10 +6,10 @@ STAMP  := $(VENV)/.kbn-ready
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow check format bench clean
+.PHONY: help setup java demo test test-slow test-random check format bench clean
 
 help:  ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## the environment in .venv with the pinned dependencies, and Java when there is none
 
@@ -24,12 +24,16 @@ java:  ## a Java runtime (17+) for Spark and for reasoning at the dl level; fail
 demo: setup java  ## a podcast day through the whole pipeline on Spark: who got what and why, and a page with plots
 	@$(BIN)/kbn demo
 
-test: setup  ## everything the build checks: style, types, tests
+test: setup  ## style, types and the tests that take seconds; the same run every time
 	@$(BIN)/python scripts/compile_kernels & scripts/check && wait
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+	@scripts/test -n $(WORKERS)
 
 test-slow: setup  ## the tests that take minutes
-	@$(BIN)/python -m pytest -q -n $(WORKERS) -m slow
+	@scripts/test -n $(WORKERS) -m slow
+
+# RANDOM_ARGS="--seconds 1800" goes on for half an hour; "--seed N" repeats a run.
+test-random: setup  ## the random tests with fresh seeds; prints how to replay
+	@$(BIN)/python scripts/test-random --workers $(WORKERS) $(RANDOM_ARGS)
 
 check: setup  ## formatting, lint, strict types
 	@scripts/check

@@ -44,7 +44,7 @@ class Talk:
     """A conversation with a broker: what it says is kept by whom it says it to."""
 
     def __init__(self, **settings: Any) -> None:
-        self.store = MemoryStore("b")
+        self.store = MemoryStore()
         self.settings = settings
         self.now = 100.0
         self.start()
@@ -105,7 +105,7 @@ def test_hello_is_answered_with_what_a_client_must_know() -> None:
     [again] = talk.say(ANN, Connect("ann", 5))
     assert isinstance(again, ConnAck) and again.resumed
     [older] = talk.say(ANN, Connect("ann", 4))
-    assert isinstance(older, Refused) and "newer run" in older.reason
+    assert isinstance(older, Refused) and "newer process" in older.reason
 
 
 def test_a_bad_filter_is_refused_with_its_place_and_changes_nothing() -> None:
@@ -162,7 +162,7 @@ def test_what_was_taken_is_known_after_a_restart_and_a_new_run_begins_anew() -> 
     assert isinstance(welcome, ConnAck) and welcome.taken == 0
 
 
-def test_a_durable_client_is_owed_until_it_acknowledges_across_a_restart() -> None:
+def test_what_a_durable_client_was_sent_is_kept_until_it_acknowledges_across_a_restart() -> None:
     talk = Talk()
     talk.say(ANN, Connect("ann", 1, durable=True), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1), *(published(n, n, durable=True) for n in (1, 2, 3)))

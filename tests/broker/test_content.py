@@ -17,7 +17,14 @@ from tests.filters.small_worlds import SCALARS, random_value
 from kbn.broker.content import decode, encode
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.model import MAX_ATTRIBUTES, MAX_NAME, Notification
-from kbn.filters.values import MAX_BAG_DEPTH, MAX_BAG_SIZE, Bag, Relation, checked, holds_bare_terms
+from kbn.filters.values import (
+    MAX_BAG_DEPTH,
+    MAX_BAG_SIZE,
+    Bag,
+    Relation,
+    check_value,
+    holds_bare_terms,
+)
 from kbn.ontology.terms import Class, Individual, Property, Term
 
 iris = st.text(min_size=1, max_size=8)
@@ -92,7 +99,7 @@ def test_who_sent_it_comes_along() -> None:
 def test_what_is_not_checked_yet_is_checked_when_encoded() -> None:
     local = datetime(2026, 11, 15, 13, tzinfo=timezone(timedelta(hours=1)))
     assert decode(encode({"at": local, "tags": ["tea"]})).attributes == {
-        "at": checked(local),
+        "at": check_value(local),
         "tags": Bag("tea"),
     }
 
@@ -231,7 +238,7 @@ def test_mutated_bytes_are_a_notification_or_invalid_input(
         except InvalidInputError:
             continue
         # What is let in is what the slow door would have let in, and can be sent on.
-        assert all(same(made[name], checked(value)) for name, value in made.items())
+        assert all(same(made[name], check_value(value)) for name, value in made.items())
         assert Notification(made.attributes) == made == decode(encode(made))
 
 

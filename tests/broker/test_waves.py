@@ -69,8 +69,8 @@ def test_a_wave_that_was_given_up_serves_nobody() -> None:
     first = part.waves.newest
     part.waves.forget()
     part.waves.begin(lambda: served.append("second"), ["a"])
-    part.waves.echoed(Echo(first.origin, first.run, first.number), "a", [])
+    part.waves.echoed(Echo(first.origin, first.epoch, first.number), "a", [])
     assert served == []
     second = part.waves.newest
-    part.waves.echoed(Echo(second.origin, second.run, second.number), "a", [])
+    part.waves.echoed(Echo(second.origin, second.epoch, second.number), "a", [])
     assert served == ["second"]

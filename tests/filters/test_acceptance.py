@@ -10,7 +10,7 @@ from tests.filters.small_worlds import SmallOntology
 from kbn.errors import UnknownTermError
 from kbn.filters import Bag, Constraint, Filter, Notification, Relation, Subscription
 from kbn.filters.operators import read_operator
-from kbn.filters.semantics import compare, resolve
+from kbn.filters.semantics import operator_accepts, resolve_terms
 from kbn.ontology.terms import Class, Individual, Property, Term
 
 ANIMALS = SmallOntology.stated(
@@ -174,17 +174,17 @@ def test_service_discovery_by_inputs_and_outputs() -> None:
 
 
 def test_without_an_ontology_terms_are_related_to_themselves_alone() -> None:
-    assert compare(read_operator("@>"), c("a"), c("a"))
-    assert not compare(read_operator("@>"), c("a"), c("b"))
-    assert compare(read_operator("@!="), i("a"), c("b"))
+    assert operator_accepts(read_operator("@>"), c("a"), c("a"))
+    assert not operator_accepts(read_operator("@>"), c("a"), c("b"))
+    assert operator_accepts(read_operator("@!="), i("a"), c("b"))
 
 
 def test_resolving_gives_bare_terms_their_kinds() -> None:
-    made = resolve(Subscription.parse("x @> <human> and y = {<john>, {<eats>}}"), ANIMALS)
+    made = resolve_terms(Subscription.parse("x @> <human> and y = {<john>, {<eats>}}"), ANIMALS)
     assert made == Subscription.parse(
         "x @> class(<human>) and y = {individual(<john>), {property(<eats>)}}"
     )
-    assert resolve(made, None) is made
+    assert resolve_terms(made, None) is made
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_resolving_gives_bare_terms_their_kinds() -> None:
 )
 def test_resolving_refuses_terms_the_ontology_does_not_know(text: str) -> None:
     with pytest.raises(UnknownTermError):
-        resolve(Subscription.parse(text), ANIMALS)
+        resolve_terms(Subscription.parse(text), ANIMALS)
 
 
 def test_bags_know_the_class_of_everything() -> None:
@@ -200,5 +200,5 @@ def test_bags_know_the_class_of_everything() -> None:
 
     thing = Class("http://www.w3.org/2002/07/owl#Thing")
     empty = Ontology.empty()
-    alone = compare(read_operator("@>"), thing, thing, empty)
-    assert compare(read_operator("#>/@>"), Bag(thing), Bag(thing), empty) == alone
+    alone = operator_accepts(read_operator("@>"), thing, thing, empty)
+    assert operator_accepts(read_operator("#>/@>"), Bag(thing), Bag(thing), empty) == alone

@@ -20,7 +20,7 @@ from kbn.filters import (
     Operator,
     Relation,
     Subscription,
-    negate,
+    negate_operator,
 )
 from kbn.filters.model import MAX_CONSTRAINTS, MAX_FILTERS
 from kbn.filters.operators import MAX_COMPOSITE_DEPTH, read_operator
@@ -38,10 +38,10 @@ def test_one_object_for_each_operator() -> None:
 def test_negating_twice_changes_nothing() -> None:
     for operator in Operator:
         if operator is not Operator.EXISTS:
-            assert negate(negate(operator)) is operator
+            assert negate_operator(negate_operator(operator)) is operator
     assert Negated(Operator.LT) is Operator.GE
     with pytest.raises(InvalidInputError):
-        negate(Operator.EXISTS)
+        negate_operator(Operator.EXISTS)
 
 
 def test_operators_nest_only_so_deep() -> None:

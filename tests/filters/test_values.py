@@ -16,9 +16,9 @@ from kbn.filters.values import (
     Bag,
     Family,
     Relation,
-    checked,
-    family,
+    check_value,
     order_key,
+    value_family,
 )
 from kbn.ontology.terms import Class, Individual, Property, Term
 
@@ -39,8 +39,8 @@ def test_truth_numbers_and_text_stay_apart() -> None:
 
 
 def test_containers_become_bags() -> None:
-    assert checked([1, (2, {3})]) == Bag(1, Bag(2, Bag(3)))
-    assert family(checked([])) is Family.BAG
+    assert check_value([1, (2, {3})]) == Bag(1, Bag(2, Bag(3)))
+    assert value_family(check_value([])) is Family.BAG
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_containers_become_bags() -> None:
     ],
 )
 def test_scalars_of_other_libraries_become_plain(given: object, made: object) -> None:
-    assert checked(given) == made and type(checked(given)) is type(made)
-    assert checked(np.array([1, 2])) == Bag(1, 2)
+    assert check_value(given) == made and type(check_value(given)) is type(made)
+    assert check_value(np.array([1, 2])) == Bag(1, 2)
 
 
 def test_times_are_kept_in_utc() -> None:
     local = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    assert checked(local) == datetime(2026, 1, 1, tzinfo=UTC)
-    assert checked(local).tzinfo is UTC  # type: ignore[union-attr]
+    assert check_value(local) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert check_value(local).tzinfo is UTC  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -87,24 +87,24 @@ def test_times_are_kept_in_utc() -> None:
 )
 def test_nonsense_is_refused_with_a_reason(nonsense: object) -> None:
     with pytest.raises(InvalidInputError):
-        checked(nonsense)
+        check_value(nonsense)
 
 
 def test_bags_have_limits() -> None:
     deep: object = 1
     for _ in range(MAX_BAG_DEPTH):
         deep = [deep]
-    assert isinstance(checked(deep), Bag)
+    assert isinstance(check_value(deep), Bag)
     with pytest.raises(LimitError):
-        checked([deep])
+        check_value([deep])
     with pytest.raises(LimitError):
-        Bag(Bag(*[checked(deep)]))
+        Bag(Bag(*[check_value(deep)]))
     endless: list[object] = []
     endless.append(endless)
     with pytest.raises(LimitError):
-        checked(endless)
+        check_value(endless)
     with pytest.raises(LimitError):
-        checked([0] * (MAX_BAG_SIZE + 1))
+        check_value([0] * (MAX_BAG_SIZE + 1))
 
 
 def test_a_relation_gives_bare_terms_their_kinds() -> None:

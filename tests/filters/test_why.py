@@ -7,13 +7,13 @@ import pytest
 from kbn import Bag, Notification, Ontology, Subscription
 from kbn.filters import Operator
 from kbn.filters.operators import BAG_OPERATORS
-from kbn.filters.why import WORDS, reasons
+from kbn.filters.why import WORDS, match_reasons
 
 EMPTY = Ontology.empty()
 
 
 def why(text: str, **attributes: object) -> list[str]:
-    return reasons(Subscription.parse(text), Notification(attributes), EMPTY)
+    return match_reasons(Subscription.parse(text), Notification(attributes), EMPTY)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from kbn.lab.experiment import Result, Scale, conduct, find
 from kbn.lab.experiments import dynamic_clustering as experiment
 from kbn.lab.report import save, write_report
-from kbn.placement import distances
+from kbn.placement import overlay_distances
 
 
 @cache
@@ -67,7 +67,7 @@ def test_fresh_notifications_are_harder_when_nothing_was_learnt_of_them() -> Non
 
 def test_the_tree_has_the_longest_way_and_the_mean_it_was_chosen_for() -> None:
     parents = experiment.MASTERS
-    apart = distances(list(parents), [(one, up) for one, up in parents.items() if up])
+    apart = overlay_distances(list(parents), [(one, up) for one, up in parents.items() if up])
     hops = apart.links + 1
     assert (len(parents), int(hops.max())) == (11, experiment.HOPS_MAX)
     assert float(hops.mean()) == pytest.approx(3.909, abs=1e-3)

@@ -6,7 +6,7 @@ import pytest
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Filter, Subscription
-from kbn.filters.operators import Operator, split_bag
+from kbn.filters.operators import Operator, split_bag_operator
 from kbn.lab.workloads import NAMES, Pair, workload
 from kbn.lab.workloads.operators import CASES
 
@@ -55,7 +55,7 @@ def test_mixed_has_disjunctions_and_every_kind_of_constraint() -> None:
     assert 20 < sum(len(subscription.filters) == 2 for subscription in subscriptions) < 80
     operators = {c.operator for s in subscriptions for f in s.filters for c in f.constraints}
     assert {op.symbol for op in operators} == {"@>", "=", "#>", "<", ">=", "!=", ">*"}
-    assert any(split_bag(operator) for operator in operators)
+    assert any(split_bag_operator(operator) for operator in operators)
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:

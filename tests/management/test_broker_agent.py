@@ -15,7 +15,7 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     NotificationReport,
     SubscriberInfo,
 )
@@ -63,7 +63,7 @@ def test_it_tells_of_a_subscriber_when_its_wishes_change_and_when_it_is_gone(
     ann.unsubscribe(first)
     ann.unsubscribe(2)
     network.run()
-    assert agent.reports(0.0) == [Gone("subscriber", "ann", "east")]
+    assert agent.reports(0.0) == [Departure("subscriber", "ann", "east")]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,7 +91,7 @@ def test_what_it_keeps_is_what_would_be_worked_out_anew(
         for report in agent.reports(0.0):
             if isinstance(report, SubscriberInfo):
                 medoids[report.subscriber] = report.medoid
-            elif isinstance(report, Gone):
+            elif isinstance(report, Departure):
                 medoids.pop(report.name, None)
             elif isinstance(report, BrokerMedoid):
                 check(report, network, semantic_map)
@@ -196,4 +196,4 @@ def test_one_who_wants_nothing_any_more_is_not_told_of_as_a_subscriber(
     network.run()
     ann.unsubscribe(wish)
     network.run()
-    assert agent.reports(0.0)[1:] == [Gone("subscriber", "ann", "east")]
+    assert agent.reports(0.0)[1:] == [Departure("subscriber", "ann", "east")]

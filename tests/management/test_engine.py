@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbn.management import engine as engine_module
-from kbn.management.action_log import ActionLog, LogEntry, Suppressed
+from kbn.management.action_log import ActionLog, LogEntry, Status
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.expressions import RowByRow
 from kbn.management.mib import Mib
@@ -18,7 +18,7 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     PublisherInfo,
@@ -45,8 +45,8 @@ def short(decisions: list[Decision]) -> list[tuple[str, str, str | None]]:
     return [(each.policy, each.action, each.name) for each in decisions]
 
 
-def outcomes(engine: PolicyEngine) -> list[tuple[str, str | None, str]]:
-    return [(entry.policy, entry.name, entry.outcome) for entry in engine.log]
+def outcomes(engine: PolicyEngine) -> list[tuple[str, str | None, str, str]]:
+    return [(entry.policy, entry.name, entry.status, entry.detail) for entry in engine.log]
 
 
 # On a report.
@@ -60,7 +60,7 @@ def test_a_report_is_asked_about_its_own_object_only(tmp_path: Path) -> None:
     assert engine.reported(info("ann", None), 1.0) == []
     decided = engine.reported(info("bob"), 2.0)
     assert decided == [Decision("place", "place-subscriber", {}, "subscriber", "bob", 2.0)]
-    assert outcomes(engine) == [("place", "bob", "decided")]
+    assert outcomes(engine) == [("place", "bob", "decided", "")]
 
 
 def test_any_class_above_a_report_will_do(tmp_path: Path) -> None:
@@ -106,15 +106,15 @@ def test_the_overlay_is_asked_as_it_is_after_the_report(tmp_path: Path) -> None:
     ]
     engine.clusters = 7
     assert short(engine.reported(BrokerInfo("east", ""), 2.0))[1][0] == "clustered"
-    assert short(engine.reported(Gone("broker", "east"), 3.0)) == [("left", "replan", "east")]
-    assert engine.reported(Gone("broker", "east"), 4.0) == []
+    assert short(engine.reported(Departure("broker", "east"), 3.0)) == [("left", "replan", "east")]
+    assert engine.reported(Departure("broker", "east"), 4.0) == []
 
 
 def test_late_news_of_leaving_asks_nobody(tmp_path: Path) -> None:
     engine = engine_with(tmp_path, "{name: left, on: Departure, do: replan}")
     engine.reported(info("ann", broker="west"), 1.0)
-    assert engine.reported(Gone("subscriber", "ann", "east"), 2.0) == []
-    assert len(engine.reported(Gone("subscriber", "ann", "west"), 3.0)) == 1
+    assert engine.reported(Departure("subscriber", "ann", "east"), 2.0) == []
+    assert len(engine.reported(Departure("subscriber", "ann", "west"), 3.0)) == 1
 
 
 # By the clock.
@@ -205,14 +205,14 @@ def test_a_rate_leaves_out_the_rest_and_tells_it_once_a_period(tmp_path: Path) -
     decided = [engine.reported(info(f"s{number}"), float(number)) for number in range(10)]
     assert [len(each) for each in decided] == [1, 1, 1] + [0] * 7
     assert engine.left_out == {"place": 7}
-    assert not any(isinstance(entry, Suppressed) for entry in engine.log)
+    assert not any(entry.status is Status.SUPPRESSED for entry in engine.log)
     assert engine.next_due(10.0) == 63.0  # it began to leave out at 3
     engine.tick(62.0)
-    assert not any(isinstance(entry, Suppressed) for entry in engine.log)
+    assert not any(entry.status is Status.SUPPRESSED for entry in engine.log)
     engine.tick(63.0)
-    (told,) = (entry for entry in engine.log if isinstance(entry, Suppressed))
+    (told,) = (entry for entry in engine.log if entry.status is Status.SUPPRESSED)
     assert (told.policy, told.count, told.at) == ("place", 7, 63.0)
-    assert told.outcome == "left out: at most 3 per 60 s"
+    assert told.detail == "at most 3 per 60 s"
     assert engine.next_due(63.0) is None
     assert len(engine.reported(info("s10"), 64.0)) == 1
 
@@ -255,7 +255,7 @@ def test_too_many_for_one_moment_wait_for_the_next(
         engine.reported(info(name), 0.0)
     assert [each.name for each in engine.tick(1.0)] == ["a", "b"]
     assert engine.next_due(1.0) == 1.0
-    engine.reported(Gone("subscriber", "c"), 1.5)
+    engine.reported(Departure("subscriber", "c"), 1.5)
     engine.mib.placed("subscriber", "d", "west", 1.5)  # the condition holds no more
     assert [each.name for each in engine.tick(2.0)] == ["e", "f"]
     assert engine.tick(3.0) == [] and engine.next_due(3.0) == 3601.0
@@ -285,11 +285,11 @@ def test_of_two_placements_in_one_moment_the_first_in_the_file_wins(tmp_path: Pa
     )
     assert short(engine.reported(info(), 1.0)) == [("first", "recluster", "ann")]
     assert outcomes(engine) == [
-        ("first", "ann", "decided"),
-        ("second", "ann", "overridden by first"),
-        ("second", "ann", "marked placed"),
-        ("third", "ann", "overridden by second"),
-        ("fourth", "ann", "overridden by first"),
+        ("first", "ann", "decided", ""),
+        ("second", "ann", "overridden", "by first"),
+        ("second", "ann", "done", "marked placed"),
+        ("third", "ann", "overridden", "by second"),
+        ("fourth", "ann", "overridden", "by first"),
     ]
     ann = engine.mib.get("subscriber", "ann")
     assert ann is not None and ann.marks == {"placed"}
@@ -327,7 +327,7 @@ def test_messages_are_filled_in(tmp_path: Path) -> None:
         tmp_path, f"{{name: say, on: BrokerInfo, do: {{action: log, message: '{message}'}}}}"
     )
     engine.reported(BrokerInfo("{now}", "", None, ("west",)), 1.5)
-    assert outcomes(engine) == [("say", "{now}", '{now}: 0 [] 1 1.5 ["west"]')]
+    assert outcomes(engine) == [("say", "{now}", "done", '{now}: 0 [] 1 1.5 ["west"]')]
 
 
 def test_a_condition_that_is_too_slow_is_told_and_decides_nothing(
@@ -343,14 +343,14 @@ def test_a_condition_that_is_too_slow_is_told_and_decides_nothing(
     assert short(engine.tick(1.0))[0] == ("slow", "retire-broker", "east")
     engine.reported(BrokerInfo("west", ""), 1.0)
     assert short(engine.tick(2.0)) == [("other", "replan", None)]
-    assert any("one by one" in entry.outcome for entry in engine.log)
+    assert any("one by one" in entry.detail for entry in engine.log)
 
 
 def test_what_came_of_a_decision_is_recorded_and_written_as_json(tmp_path: Path) -> None:
     engine = engine_with(tmp_path, "{name: a, on: SubscriberInfo, do: recluster}")
     (decision,) = engine.reported(info(), 1.0)
     seen = engine.log.written
-    engine.record(decision, "from east to west")
+    engine.record(decision, Status.DONE, "from east to west")
     assert [entry.to_json() for entry in engine.log.since(seen)] == [
         {
             "at": 1.0,
@@ -358,7 +358,8 @@ def test_what_came_of_a_decision_is_recorded_and_written_as_json(tmp_path: Path)
             "action": "recluster",
             "kind": "subscriber",
             "name": "ann",
-            "outcome": "from east to west",
+            "status": "done",
+            "detail": "from east to west",
         }
     ]
 
@@ -366,11 +367,11 @@ def test_what_came_of_a_decision_is_recorded_and_written_as_json(tmp_path: Path)
 def test_the_log_keeps_the_last_entries_only() -> None:
     log = ActionLog(entries_max=3)
     for number in range(5):
-        log.add(LogEntry(float(number), "p", "log", None, None, str(number)))
-    assert [entry.outcome for entry in log] == ["2", "3", "4"]
+        log.add(LogEntry(float(number), "p", "log", None, None, Status.DONE, str(number)))
+    assert [entry.detail for entry in log] == ["2", "3", "4"]
     assert log.written == 5 and len(log) == 3
-    assert [entry.outcome for entry in log.since(0)] == ["2", "3", "4"]
-    assert [entry.outcome for entry in log.since(4)] == ["4"] and log.since(5) == []
+    assert [entry.detail for entry in log.since(0)] == ["2", "3", "4"]
+    assert [entry.detail for entry in log.since(4)] == ["4"] and log.since(5) == []
 
 
 # Reloading.
@@ -383,7 +384,7 @@ def test_a_bad_file_leaves_the_policies_in_force(tmp_path: Path) -> None:
     problem = engine.reload(bad, 1.0)
     assert isinstance(problem, PolicyError) and "line 2" in str(problem)
     assert len(engine.reported(info(), 2.0)) == 1
-    assert "refused" in next(iter(engine.log)).outcome
+    assert next(iter(engine.log)).status is Status.FAILED
 
 
 def test_policies_that_stay_as_they_were_keep_their_timers_and_rates(tmp_path: Path) -> None:
@@ -420,7 +421,7 @@ def test_the_shipped_policies_place_mark_and_ask() -> None:
     assert short(engine.reported(publisher, 23.0))[0][1:] == ("place-publisher", "paul")
     groups = (MedoidGroup("ex:Tea", 0.5, 5), MedoidGroup("ex:Cat", 0.5, 2))
     engine.reported(BrokerMedoid("west", "ex:Tea", 1.5, 7, groups), 24.0)
-    assert "its smaller group: ex:Cat" in list(engine.log)[-1].outcome
+    assert "its smaller group: ex:Cat" in list(engine.log)[-1].detail
     asked = {each.action for each in engine.tick(25.0)}
     assert {
         *("request-broker-medoids", "request-publisher-medoids", "request-notification-reports"),

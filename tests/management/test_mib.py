@@ -22,7 +22,7 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     PublisherInfo,
@@ -99,22 +99,22 @@ def test_a_notification_report_may_come_first_and_does_not_say_where_somebody_is
 def test_who_is_gone_is_removed_but_not_by_late_news_from_where_it_was() -> None:
     mib = Mib()
     ann = mib.apply(info(broker="west"), 1.0)
-    assert mib.apply(Gone("subscriber", "ann", "east"), 2.0) is not None
+    assert mib.apply(Departure("subscriber", "ann", "east"), 2.0) is not None
     assert mib.count("subscriber") == 1
-    assert mib.apply(Gone("subscriber", "ann", "west"), 3.0) is None
+    assert mib.apply(Departure("subscriber", "ann", "west"), 3.0) is None
     assert mib.get("subscriber", "ann") is None
     with pytest.raises(InvalidInputError, match="'ann' is gone"):
         assert ann is not None and ann.broker
-    assert mib.apply(Gone("subscriber", "ann", "west"), 4.0) is None  # never heard of
+    assert mib.apply(Departure("subscriber", "ann", "west"), 4.0) is None  # never heard of
     mib.apply(info(), 5.0)
-    assert mib.apply(Gone("subscriber", "ann"), 6.0) is None and mib.count("subscriber") == 0
+    assert mib.apply(Departure("subscriber", "ann"), 6.0) is None and mib.count("subscriber") == 0
 
 
 def test_who_comes_back_starts_anew() -> None:
     mib = Mib()
     mib.apply(info(), 1.0)
     mib.mark("subscriber", "ann", "misplaced")
-    mib.apply(Gone("subscriber", "ann"), 2.0)
+    mib.apply(Departure("subscriber", "ann"), 2.0)
     ann = mib.apply(NotificationReport.of("ann", "", {}, {}), 3.0)
     assert ann is not None
     assert (ann.first_seen_at, ann.medoid, ann.marks) == (3.0, "", frozenset())
@@ -229,7 +229,7 @@ reports: st.SearchStrategy[Report] = st.one_of(
         NotificationReport.of, names, brokers, histograms, st.dictionaries(names, small, max_size=3)
     ),
     st.builds(PublisherInfo, names, st.none() | brokers, texts, numbers),
-    st.builds(Gone, st.sampled_from(KINDS), names | brokers, st.none() | brokers),
+    st.builds(Departure, st.sampled_from(KINDS), names | brokers, st.none() | brokers),
 )
 steps = st.one_of(
     reports,
@@ -291,7 +291,7 @@ def test_what_was_not_committed_is_lost_and_nothing_else(tmp_path: Path) -> None
     mib.apply(info("ann"), 1.0)
     assert mib.commit() == 1 and mib.commit() == 0
     mib.apply(info("bob"), 2.0)
-    mib.apply(Gone("subscriber", "ann"), 3.0)
+    mib.apply(Departure("subscriber", "ann"), 3.0)
     mib.close()
     with Mib(tmp_path / "mib.db") as again:
         assert [each.name for each in again.objects("subscriber")] == ["ann"]
@@ -398,7 +398,7 @@ def test_many_objects_come_and_go(tmp_path: Path) -> None:
             mib.apply(info(f"s{number}", f"b{number % 7}"), float(number))
         mib.commit()
         for number in range(0, 2_000, 2):
-            mib.apply(Gone("subscriber", f"s{number}"), 0.0)
+            mib.apply(Departure("subscriber", f"s{number}"), 0.0)
         mib.check_invariants()
         mib.commit()
         left = sorted(f"s{number}" for number in range(1, 2_000, 2))
@@ -411,7 +411,7 @@ def test_many_objects_come_and_go(tmp_path: Path) -> None:
 
 # Two brokers tell of a subscriber that moves.
 
-FROM_OLD: list[Report] = [info("ann", "east"), Gone("subscriber", "ann", "east")]
+FROM_OLD: list[Report] = [info("ann", "east"), Departure("subscriber", "ann", "east")]
 FROM_NEW: list[Report] = [info("ann", "west"), info("ann", "west")]
 
 
@@ -428,7 +428,7 @@ def test_one_who_moves_is_at_the_new_broker_in_whatever_order_both_tell_of_it(
         mib.apply(next(old) if number in places else next(new), 2.0 + number)
     ann = mib.get("subscriber", "ann")
     assert ann is not None and ann.broker == "west"
-    mib.apply(Gone("subscriber", "ann", "west"), 9.0)
+    mib.apply(Departure("subscriber", "ann", "west"), 9.0)
     assert mib.get("subscriber", "ann") is None
 
 

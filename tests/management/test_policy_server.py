@@ -96,7 +96,7 @@ def test_what_is_told_of_a_broken_report_is_short(animals: Ontology) -> None:
     server = make(animals)
     server.received(Notification({"message": "x" * 100_000}), 0.0)
     [entry] = server.engine.log
-    assert len(entry.outcome) < 400
+    assert len(entry.detail) < 400
 
 
 # A move, told of by two brokers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kbn.errors import InvalidInputError
@@ -19,12 +20,13 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     PublisherInfo,
     SubscriberInfo,
 )
+from kbn.management.schema import FIELDS
 
 REPORTS = [
     BrokerInfo("east", "kbn://127.0.0.1:1", "root", ("root", "far")),
@@ -37,16 +39,16 @@ REPORTS = [
     NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {"bob": 9}),
     PublisherInfo("bob", None, "ex:Tea", 0.0),
     PublisherInfo("bob", "east", None, 0.0),
-    Gone("subscriber", "ann", "east"),
-    Gone("broker", "east"),
-    Gone("publisher", "bob"),
+    Departure("subscriber", "ann", "east"),
+    Departure("broker", "east"),
+    Departure("publisher", "bob"),
 ]
 INSTRUCTIONS = [
     PlacePublisher("bob", "east", "kbn://127.0.0.1:1"),
     RequestPublisherMedoids(),
     RequestInfo(),
     PolicyServerInfo("one"),
-    PlacementNote("subscriber", "ann", "east", is_reseated=True),
+    PlacementNote("subscriber", "ann", "east", is_reassigned=True),
     PlacementNote("publisher", "bob", "east"),
     PlanNote('{"brokers": []}'),
 ]
@@ -83,7 +85,7 @@ def test_the_report_of_the_thesis_has_its_mean_and_deviation() -> None:
     """Code Example 7: six over one hop, two over four, one over seven."""
     report = NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {})
     assert report.mean_hops == pytest.approx(21 / 9)
-    assert report.deviation == pytest.approx((38 / 9) ** 0.5)
+    assert report.hops_deviation == pytest.approx((38 / 9) ** 0.5)
     assert NotificationReport.of("ann", "east", {}, {}).mean_hops == 0
 
 
@@ -133,3 +135,16 @@ def test_whatever_stands_in_a_report_it_is_read_or_refused(field: str, value: ob
         assert len(str(error)) < 400
     else:
         assert field == "meanHops", read
+
+
+@pytest.mark.parametrize("report", reports.STATE_REPORTS, ids=lambda report: report.type)
+def test_every_field_of_a_report_is_a_column_of_the_mib(report: type[reports.StateReport]) -> None:
+    names = {field.name for field in msgspec.structs.fields(report)} - {report.kind}
+    assert names | set(report.derived) <= FIELDS[report.kind].keys()
+
+
+@pytest.mark.parametrize("report", [*reports.STATE_REPORTS, reports.Departure], ids=str)
+def test_every_attribute_of_a_report_is_a_property_of_the_ontology(report: type) -> None:
+    known = terms.ontology().properties
+    for field in msgspec.structs.fields(report):
+        assert terms.NAMESPACE + field.encode_name in known

@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kbn.filters import Notification, Subscription
-from kbn.matching import Matcher
-from kbn.matching.batch import to_table
+from kbn.matching import Matcher, notification_table
 from kbn.ontology import Ontology
 
 
@@ -38,7 +37,7 @@ def assert_match_agrees(
 
 def assert_batch_agrees(matcher: Matcher, notifications: Sequence[Notification]) -> None:
     """A batch, expanded and by group, says what the notifications one by one say."""
-    table = to_table(notifications)
+    table = notification_table(notifications)
     assert table.num_rows == len(notifications)
     one_by_one = [matcher.match(notification) for notification in notifications]
     expanded = matcher.match_batch(table).to_pydict()

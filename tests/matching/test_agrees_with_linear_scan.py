@@ -22,7 +22,7 @@ from tests.matching.worlds import World
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
-from kbn.filters.semantics import resolve
+from kbn.filters.semantics import resolve_terms
 from kbn.matching import LinearScan, Matcher
 
 
@@ -66,7 +66,7 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
         note(f"add_many {pairs}")
         try:
             for subscription in made:
-                resolve(subscription, self.world.ontology)
+                resolve_terms(subscription, self.world.ontology)
         except InvalidInputError as error:
             with pytest.raises(type(error)):
                 self.matcher.add_many(pairs)
@@ -116,7 +116,7 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
         key = self._key()
         note(f"add {key} {subscription}")
         try:
-            resolve(subscription, self.world.ontology)
+            resolve_terms(subscription, self.world.ontology)
         except InvalidInputError as error:
             with pytest.raises(type(error)):
                 self.matcher.add(subscription, key)

@@ -17,8 +17,8 @@ from tests.matching.worlds import World, load
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Constraint, Filter, Notification, Subscription
-from kbn.matching import Matcher
-from kbn.matching.batch import CHUNK, count_batch, to_table
+from kbn.matching import Matcher, notification_table
+from kbn.matching.batch import CHUNK, count_batch
 from kbn.ontology import Class, Individual, Property, Term
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -715,4 +715,4 @@ def test_terms_go_through_a_table_with_their_kinds() -> None:
     ]:
         matcher.add(Filter([Constraint(attribute, "=", value)]), repr((attribute, value)))
     assert_batch_agrees(matcher, notifications)
-    assert to_table(notifications).num_rows == 2
+    assert notification_table(notifications).num_rows == 2

@@ -13,7 +13,7 @@ from tests.matching.worlds import ATTRIBUTES, World, world_of
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Constraint, Filter, Notification
 from kbn.filters.operators import Operator
-from kbn.filters.semantics import resolve
+from kbn.filters.semantics import resolve_terms
 from kbn.matching import Matcher
 from kbn.ontology import Class, Individual, Ontology, Term
 
@@ -38,7 +38,7 @@ def assert_exact(asked: Filter, notification: Notification, ontology: Ontology |
 
 def accepted(world: World, asked: Filter) -> bool:
     try:
-        resolve(asked, world.ontology)
+        resolve_terms(asked, world.ontology)
     except InvalidInputError:
         return False
     return True

@@ -13,7 +13,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 from kbn.filters.json_form import value_to_json
 from kbn.matching import Matcher, json_table
-from kbn.matching.columns import Column
+from kbn.matching.columns import AttributeColumn
 from kbn.matching.json_table import table_from_json
 
 
@@ -41,7 +41,7 @@ def test_every_value_comes_back(number: int, seed: int) -> None:
     values = [random.choice(world.values[name][:VALUES_MAX]) for _ in range(random.randrange(1, 6))]
     texts = pa.array([json.dumps({name: value_to_json(v), "other": 1}) for v in values])
     table = table_from_json(texts, [name])
-    column = Column(table.field(name), table[name])
+    column = AttributeColumn(table.field(name), table[name])
     back = [Notification({"x": column.value(row)}) for row in range(len(values))]
     assert back == [Notification({"x": value}) for value in values]
 
@@ -74,7 +74,9 @@ def test_the_quick_way_reads_what_the_plain_way_reads(
 
 
 def values_of(table: pa.Table) -> dict[str, list[object]]:
-    columns = {name: Column(table.field(name), table[name]) for name in table.column_names if name}
+    columns = {
+        name: AttributeColumn(table.field(name), table[name]) for name in table.column_names if name
+    }
     return {name: [c.value(row) for row in range(table.num_rows)] for name, c in columns.items()}
 
 

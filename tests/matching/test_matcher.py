@@ -1,4 +1,4 @@
-"""The matcher's manners: keys, links, stale answers, and errors that leave everything as it was."""
+"""The matcher's manners: keys, stale answers, and errors that leave everything as it was."""
 
 from __future__ import annotations
 
@@ -313,23 +313,6 @@ def test_every_error_here_is_a_kbn_error(two: Matcher) -> None:
 # Answers.
 
 
-def test_destinations_are_the_links_behind_the_matching_groups() -> None:
-    matcher = Matcher()
-    matcher.add(cheap(), "a", link="north")
-    matcher.add(cheap(), "b", link="north")
-    matcher.add(Subscription([book(), cheap()]), "c", link="south")
-    matcher.add(book(), "d")
-    matcher.add(book(), "e", link=7)
-    assert matcher.match({"price": 1}).destinations == {"north", "south"}
-    assert matcher.match({"kind": "book"}).destinations == {"south", 7}
-    matcher.remove("a")
-    assert matcher.match({"price": 1}).destinations == {"north", "south"}
-    matcher.remove("b")
-    matcher.remove("c")
-    assert matcher.match({"price": 1}).destinations == frozenset()
-    assert matcher.match({"kind": "book"}).destinations == {7}
-
-
 def test_matches_knows_its_keys(two: Matcher) -> None:
     matches = two.match({"price": 1})
     assert "one" in matches
@@ -348,7 +331,7 @@ def test_an_answer_from_before_a_change_says_so(two: Matcher, change: str) -> No
         two.remove("one")
     else:
         two.add_many([(book(), "new")])
-    for ask in (len, list, lambda m: m.groups, lambda m: m.destinations, lambda m: "one" in m):
+    for ask in (len, list, lambda m: m.groups, lambda m: "one" in m):
         with pytest.raises(InvalidInputError, match="changed"):
             ask(matches)
     assert sorted(map(str, kept)) == ["one", "two"]

@@ -15,8 +15,8 @@ from tests.matching.worlds import World, load
 
 from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.filters import Bag, Constraint, Filter, Subscription
-from kbn.filters.semantics import resolve
-from kbn.matching.poset import Change, Poset
+from kbn.filters.semantics import resolve_terms
+from kbn.matching.poset import Poset, PosetChange
 from kbn.ontology import Class, Ontology
 
 
@@ -119,7 +119,7 @@ class PosetKeepsTheMaximalFilters(RuleBasedStateMachine):
         key = f"k{self.added}"
         note(f"add {key} {subscription}")
         try:
-            resolve(subscription, self.world.ontology)
+            resolve_terms(subscription, self.world.ontology)
         except InvalidInputError as error:
             with pytest.raises(type(error)):
                 self.poset.add(subscription, key)
@@ -127,7 +127,7 @@ class PosetKeepsTheMaximalFilters(RuleBasedStateMachine):
         self.live[key] = subscription
         self._apply(self.poset.add(subscription, key))
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: PosetChange) -> None:
         note(f"{change}")
         for part in change.withdraw:
             assert part in self.upstream, f"{part} was never sent"
@@ -303,7 +303,7 @@ def test_crowded_posets_are_right(world: World, attribute: str, number: int) -> 
 
 def is_known(constraint: Constraint, ontology: Ontology | None) -> bool:
     try:
-        resolve(constraint, ontology)
+        resolve_terms(constraint, ontology)
     except InvalidInputError:
         return False
     return True

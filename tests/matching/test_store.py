@@ -15,7 +15,7 @@ from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.filters import Notification, Subscription
 from kbn.matching.json_table import table_from_json
 from kbn.matching.shard import ShardBuilder
-from kbn.matching.store import SubscriptionStore, View
+from kbn.matching.store import StoreView, SubscriptionStore
 
 Wanted = dict[str, Subscription]
 ATTRIBUTES = ("n", "s", "c", "i", "m")
@@ -44,7 +44,9 @@ def expected(wanted: Wanted, notifications: list[Notification], world: World) ->
     }
 
 
-def assert_answers(view: View, wanted: Wanted, given: list[Notification], world: World) -> None:
+def assert_answers(
+    view: StoreView, wanted: Wanted, given: list[Notification], world: World
+) -> None:
     found = [tuple(row.values()) for row in view.matches(as_table(given)).to_pylist()]
     assert len(found) == len(set(found))
     assert set(found) == expected(wanted, given, world)
@@ -111,7 +113,7 @@ def test_shards_together_answer_as_one(number: int, seed: int, tmp_path: Path) -
     assert_answers(store.at(), wanted, given, world)
     alone: set[Any] = set()
     for shard in range(3):
-        view = View(store, store.base_of(store.version), only=[shard])
+        view = StoreView(store, store.base_of(store.version), only=[shard])
         view.advance(store.version)
         found = [tuple(row.values()) for row in view.matches(as_table(given)).to_pylist()]
         assert not alone & set(found)

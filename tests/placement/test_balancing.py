@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
-from kbn.placement import Plan, balanced, distances, plan
+from kbn.placement import Plan, balance_plan, overlay_distances, plan
 from kbn.placement.balancing import CALM, excess, load_limit, spread
 
 A = namespace("animals")
 BROKERS = ["b1", "b2", "b3", "b4", "b5"]
-CHAIN = distances(BROKERS, pairwise(BROKERS))
+CHAIN = overlay_distances(BROKERS, pairwise(BROKERS))
 KEYS = [A + name for name in ("Animal", "Food", "Cats", "Dogs", "Mammal")]
 
 
@@ -43,21 +43,21 @@ def test_loads_spread_over_the_seats_like_water() -> None:
 
 def test_the_nearest_broker_with_room_helps() -> None:
     loads = {KEYS[2]: 60.0, KEYS[0]: 38.0, KEYS[3]: 2.0}
-    found = balanced(made(), loads, 2.0, CHAIN)
+    found = balance_plan(made(), loads, 2.0, CHAIN)
     assert found.brokers_of(KEYS[2]) == ("b3", "b2")
     # b2 and b4 are as near to b3, but b2 is nearly full.
     loads = {KEYS[2]: 60.0, KEYS[1]: 38.0, KEYS[3]: 2.0}
-    assert balanced(made(), loads, 2.0, CHAIN).brokers_of(KEYS[2]) == ("b3", "b4")
+    assert balance_plan(made(), loads, 2.0, CHAIN).brokers_of(KEYS[2]) == ("b3", "b4")
 
 
 def test_a_helper_stays_until_it_is_calm_and_then_the_farthest_goes_first() -> None:
-    crowded = balanced(made(), {KEYS[2]: 95.0, KEYS[0]: 5.0}, 1.5, CHAIN)
+    crowded = balance_plan(made(), {KEYS[2]: 95.0, KEYS[0]: 5.0}, 1.5, CHAIN)
     assert crowded.brokers_of(KEYS[2]) == ("b3", "b2", "b4", "b1")
     still = {KEYS[2]: 58.0, KEYS[0]: 21.0, KEYS[4]: 21.0}
     # Two assignments would do with 29 each, but 24 of 30 is what is calm.
-    assert balanced(crowded, still, 1.5, CHAIN).brokers_of(KEYS[2]) == ("b3", "b2", "b4")
+    assert balance_plan(crowded, still, 1.5, CHAIN).brokers_of(KEYS[2]) == ("b3", "b2", "b4")
     quiet = dict.fromkeys(KEYS, 20.0)
-    assert balanced(crowded, quiet, 1.5, CHAIN) == made()
+    assert balance_plan(crowded, quiet, 1.5, CHAIN) == made()
 
 
 @given(number=st.integers(0, 2**32))
@@ -69,9 +69,9 @@ def test_what_is_balanced_needs_no_more_and_has_never_more_over_the_limit(number
         load_max = rng.choice([1.0, 1.2, 2.0])
         limit = load_limit(load_max, sum(loads.values()), len(BROKERS))
         before = excess(on_brokers(found, loads), limit)
-        found = balanced(found, loads, load_max, CHAIN)
+        found = balance_plan(found, loads, load_max, CHAIN)
         assert excess(on_brokers(found, loads), limit) <= before + 1e-6
-        assert balanced(found, loads, load_max, CHAIN) == found
+        assert balance_plan(found, loads, load_max, CHAIN) == found
         assert [cluster.broker for cluster in found.clusters] == BROKERS
 
 
@@ -81,15 +81,15 @@ def test_a_load_that_goes_up_and_down_a_little_moves_nobody() -> None:
 
     # The limit is 50 and 40 is calm: 52 is too much for one, and 41 would not be calm for it.
     assert CALM * 50 == 40
-    helped = balanced(made(), loads(52), 2.5, CHAIN)
+    helped = balance_plan(made(), loads(52), 2.5, CHAIN)
     assert len(helped.brokers_of(KEYS[2])) == 2
     for of_cats in (48, 52, 50.5, 41, 52):
-        assert balanced(helped, loads(of_cats), 2.5, CHAIN) == helped
-    assert balanced(helped, loads(39), 2.5, CHAIN) == made()
+        assert balance_plan(helped, loads(of_cats), 2.5, CHAIN) == helped
+    assert balance_plan(helped, loads(39), 2.5, CHAIN) == made()
 
 
 def test_a_limit_under_a_fair_share_and_an_unknown_cluster_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="at least 1"):
-        balanced(made(), {KEYS[0]: 1.0}, 0.9, CHAIN)
+        balance_plan(made(), {KEYS[0]: 1.0}, 0.9, CHAIN)
     with pytest.raises(InvalidInputError, match="no cluster with the key"):
-        balanced(made(), {"urn:x": 1.0}, 2.0, CHAIN)
+        balance_plan(made(), {"urn:x": 1.0}, 2.0, CHAIN)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbn.errors import InvalidInputError
-from kbn.placement import Assignment, Distances, Move, distances, mean_hops, moves
+from kbn.placement import Assignment, Distances, Move, mean_hops, overlay_distances, propose_moves
 from kbn.placement.balancing import load_limit
 
 BROKERS = ["b1", "b2", "b3", "b4"]
-CHAIN = distances(BROKERS, pairwise(BROKERS))
+CHAIN = overlay_distances(BROKERS, pairwise(BROKERS))
 
 
 def hops(assignments: Sequence[Assignment], apart: Distances) -> float:
@@ -43,7 +43,9 @@ def drawn(
     rng: Random, count: int, brokers: int, *, equal: bool
 ) -> tuple[list[Assignment], Distances]:
     names = [f"b{n}" for n in range(brokers)]
-    apart = distances(names, [(names[n], names[rng.randrange(n)]) for n in range(1, brokers)])
+    apart = overlay_distances(
+        names, [(names[n], names[rng.randrange(n)]) for n in range(1, brokers)]
+    )
     assignments = [
         Assignment(
             f"c{n}",
@@ -68,7 +70,7 @@ def test_moves_save_hops_keep_limits_and_end(
     rng = Random(number)
     assignments, apart = drawn(rng, rng.randrange(30), rng.randint(1, 6), equal=equal)
     others = {broker: float(rng.randrange(3)) for broker in apart.brokers}
-    found = moves(assignments, apart, load_max, gain_min=gain_min, others=others)
+    found = propose_moves(assignments, apart, load_max, gain_min=gain_min, others=others)
     seated = after(assignments, found)
     gained = hops(assignments, apart) - hops(seated, apart)
     assert gained == pytest.approx(sum(move.gain for move in found))
@@ -79,7 +81,7 @@ def test_moves_save_hops_keep_limits_and_end(
     for broker in apart.brokers:
         had, has = before[broker] + others[broker], now[broker] + others[broker]
         assert has <= max(limit, had) + 1e-6, broker
-    again = moves(seated, apart, load_max, gain_min=gain_min, others=others)
+    again = propose_moves(seated, apart, load_max, gain_min=gain_min, others=others)
     assert again == ()
 
 
@@ -92,7 +94,9 @@ def test_without_thresholds_few_clients_nearly_always_find_the_best_seating(seed
         if max(loads(assignments).values()) > limit:
             continue
         tried += 1
-        found = after(assignments, moves(assignments, apart, 1.2, mean_hops_max=1.0, gain_min=0.0))
+        found = after(
+            assignments, propose_moves(assignments, apart, 1.2, mean_hops_max=1.0, gain_min=0.0)
+        )
         assert max(loads(found).values()) <= limit
         missed += hops(found, apart) > best(assignments, apart, limit)
         assert hops(found, apart) >= best(assignments, apart, limit)
@@ -116,7 +120,7 @@ def test_a_misplaced_subscriber_goes_to_where_its_notifications_come_from() -> N
     far = Assignment("ann", "b1", {"b4": 10, "b3": 1})
     assert mean_hops(far, CHAIN) == pytest.approx(43 / 11)
     others = dict.fromkeys(BROKERS, 5.0)
-    assert moves([far], CHAIN, others=others) == (Move("ann", "b1", "b4", 31.0),)
+    assert propose_moves([far], CHAIN, others=others) == (Move("ann", "b1", "b4", 31.0),)
 
 
 def test_who_is_not_misplaced_or_hears_nothing_stays() -> None:
@@ -124,24 +128,30 @@ def test_who_is_not_misplaced_or_hears_nothing_stays() -> None:
     assert mean_hops(near, CHAIN) == 1.5
     silent = Assignment("bob", "b1")
     assert mean_hops(silent, CHAIN) is None
-    assert moves([near, silent], CHAIN, 4.0, gain_min=0.0) == ()
-    assert moves([replace(near, heard={"b1": 6, "b2": 7})], CHAIN, 4.0, gain_min=0.0)
+    assert propose_moves([near, silent], CHAIN, 4.0, gain_min=0.0) == ()
+    assert propose_moves([replace(near, heard={"b1": 6, "b2": 7})], CHAIN, 4.0, gain_min=0.0)
 
 
 def test_a_small_gain_is_not_worth_a_move() -> None:
     assignment = Assignment("ann", "b1", {"b2": 3})
-    assert moves([assignment], CHAIN, 4.0, gain_min=3.1) == ()
-    assert moves([assignment], CHAIN, 4.0, gain_min=3.0) == (Move("ann", "b1", "b2", 3.0),)
+    assert propose_moves([assignment], CHAIN, 4.0, gain_min=3.1) == ()
+    assert propose_moves([assignment], CHAIN, 4.0, gain_min=3.0) == (Move("ann", "b1", "b2", 3.0),)
 
 
 def test_two_change_places_when_both_brokers_are_full() -> None:
-    two = distances(["x", "y"], [("x", "y")])
+    two = overlay_distances(["x", "y"], [("x", "y")])
     assignments = [Assignment("ann", "x", {"y": 4}), Assignment("bob", "y", {"x": 3})]
-    assert moves(assignments, two, 1.0) == (Move("ann", "x", "y", 4.0), Move("bob", "y", "x", 3.0))
+    assert propose_moves(assignments, two, 1.0) == (
+        Move("ann", "x", "y", 4.0),
+        Move("bob", "y", "x", 3.0),
+    )
     # One that makes room may lose, if the other gains more.
     assignments = [Assignment("ann", "x", {"y": 9}), Assignment("bob", "y", {"y": 2})]
-    assert moves(assignments, two, 1.0) == (Move("ann", "x", "y", 9.0), Move("bob", "y", "x", -2.0))
-    assert moves(assignments, two, 1.0, gain_min=4.0) == ()
+    assert propose_moves(assignments, two, 1.0) == (
+        Move("ann", "x", "y", 9.0),
+        Move("bob", "y", "x", -2.0),
+    )
+    assert propose_moves(assignments, two, 1.0, gain_min=4.0) == ()
 
 
 def test_a_client_without_deliveries_makes_room_by_going_to_a_third_broker() -> None:
@@ -150,7 +160,7 @@ def test_a_client_without_deliveries_makes_room_by_going_to_a_third_broker() -> 
         Assignment("ann", "b1", {"b2": 5}),
         Assignment("bob", "b1", {"b1": 5}),
     ]
-    found = moves(assignments, CHAIN, 2.0)
+    found = propose_moves(assignments, CHAIN, 2.0)
     assert {move.client: move.new for move in found}["ann"] == "b2"
     assert max(loads(after(assignments, found)).values()) <= 2
 
@@ -159,10 +169,10 @@ def test_publishers_and_subscribers_in_turn_meet() -> None:
     """The same function serves both sides: each by where the others are now."""
     subscribers = [Assignment("s1", "b1", {"b4": 3}), Assignment("s2", "b4", {"b1": 3})]
     publishers = [Assignment("p1", "b4", {"b1": 3}), Assignment("p2", "b1", {"b4": 3})]
-    moved = moves(publishers, CHAIN, 2.0, others={"b1": 1.0, "b4": 1.0})
+    moved = propose_moves(publishers, CHAIN, 2.0, others={"b1": 1.0, "b4": 1.0})
     assert {move.client: move.new for move in moved} == {"p1": "b1", "p2": "b4"}
     now = [replace(s, heard={s.broker: 3}) for s in subscribers]
-    assert moves(now, CHAIN, 2.0, others={"b1": 1.0, "b4": 1.0}) == ()
+    assert propose_moves(now, CHAIN, 2.0, others={"b1": 1.0, "b4": 1.0}) == ()
 
 
 @pytest.mark.parametrize(
@@ -177,9 +187,9 @@ def test_publishers_and_subscribers_in_turn_meet() -> None:
 )
 def test_seats_that_make_no_sense_are_refused(assignments: list[Assignment], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        moves(assignments, CHAIN)
+        propose_moves(assignments, CHAIN)
 
 
 def test_a_negative_gain_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="not -1"):
-        moves([], CHAIN, gain_min=-1)
+        propose_moves([], CHAIN, gain_min=-1)

@@ -21,7 +21,7 @@ from tests.ontology.test_ontology_agrees_with_oracle import ontologies
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
-from kbn.placement import Plan, Rating, clusters, distances, plan, rated
+from kbn.placement import Plan, Rating, clusters, overlay_distances, plan, rate_plan
 from kbn.placement.traffic import _Problem, _searched
 
 A = namespace("animals")
@@ -51,12 +51,12 @@ class Case:
         return plan(self.ontology, self.brokers, "traffic", **given)
 
     def rating(self, made: Plan) -> Rating:
-        apart = distances(self.brokers, self.links)
-        return rated(made, apart, self.deliveries, self.clients, self.load_max)
+        apart = overlay_distances(self.brokers, self.links)
+        return rate_plan(made, apart, self.deliveries, self.clients, self.load_max)
 
     def best(self) -> Rating:
         """Of all ways to give each cluster one broker, worked out delivery by delivery."""
-        parts, apart = clusters(self.ontology), distances(self.brokers, self.links)
+        parts, apart = clusters(self.ontology), overlay_distances(self.brokers, self.links)
         ends = [(parts.cluster_of(p), parts.cluster_of(s), n) for (p, s), n in self._given()]
         known = [(one, other, n) for one, other, n in ends if one and other]
         draw: Counter[str] = Counter()
@@ -140,7 +140,7 @@ def test_a_search_finds_the_best_of_all_in_nearly_every_small_case(seed: int) ->
         flows = rng.integers(0, 9, (5, 5)).astype(float)
         loads = rng.integers(0, 9, 5).astype(float)
         limit = 1.5 * loads.sum() / 4
-        problem = _Problem.of(flows, loads, distances(brokers, links), limit)
+        problem = _Problem.of(flows, loads, overlay_distances(brokers, links), limit)
         found = problem.rating(_searched(problem, np.arange(5) % 4, rng))
         best = min(problem.rating(np.array(at)) for at in product(range(4), repeat=5))
         assert at_most(best, found)
@@ -174,12 +174,12 @@ def test_a_cluster_larger_than_the_limit_gets_helpers_nearby() -> None:
     made = plan(animals(), BROKERS, "traffic", load_max=1.5, **given)
     assignments = made.brokers_for(A + "Dixie")
     assert len(assignments) == 3 and assignments[0] == made.broker_for(A + "Dixie")
-    assert rated(made, distances(BROKERS, LINKS), {}, clients, 1.5).excess == 0
+    assert rate_plan(made, overlay_distances(BROKERS, LINKS), {}, clients, 1.5).excess == 0
     assert Plan.from_json(made.to_json()) == made
 
 
 def test_the_shorter_way_counts_where_there_are_several() -> None:
-    around = distances(BROKERS, [*LINKS, ("far", "left")])
+    around = overlay_distances(BROKERS, [*LINKS, ("far", "left")])
     assert around.hops("far", "left") == 2
     assert around.hops("far", "top") == 3
     assert around.nearest("far") == ("far", "left", "right", "top")
@@ -203,6 +203,6 @@ def test_what_cannot_be_planned_is_told(options: dict[str, Any], message: str) -
 
 def test_distances_are_between_brokers_that_are_there_once() -> None:
     with pytest.raises(InvalidInputError, match="listed twice"):
-        distances(["a", "a"], [])
+        overlay_distances(["a", "a"], [])
     with pytest.raises(InvalidInputError, match="'c': it is no broker"):
-        distances(["a", "b"], [("a", "b")]).hops("a", "c")
+        overlay_distances(["a", "b"], [("a", "b")]).hops("a", "c")

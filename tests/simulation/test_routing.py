@@ -10,7 +10,7 @@ from tests.matching.worlds import World, world_of
 from kbn import Network, Subscription
 from kbn.broker.topology import Topology
 from kbn.filters import Filter
-from kbn.filters.semantics import covers, resolve
+from kbn.filters.semantics import covers, resolve_terms
 from kbn.simulation.network import SimulatedClient
 
 ROUNDS = 3
@@ -46,7 +46,7 @@ class Overlay:
             topology, self.world.ontology, seed, advertisements=advertisements, keeps_roots=True
         )
         self.wanted: dict[tuple[str, int], Subscription] = {}
-        self.expected: dict[str, set[tuple[str, int, tuple[int, ...]]]] = {}
+        self.expected: dict[str, set[tuple[str, int, bool, tuple[int, ...]]]] = {}
         self.clients = [self.attach(n) for n in range(6)]
         self.network.run()
 
@@ -83,7 +83,7 @@ class Overlay:
             publisher = self.random.choice(self.clients)
             notification = self.world.random_notification(self.random)
             durable = self.random.random() < 0.5
-            number = publisher.publish(notification, durable=durable) * 2 + durable
+            number = publisher.publish(notification, durable=durable)
             for client in self.clients:
                 ids = tuple(
                     sorted(
@@ -94,13 +94,18 @@ class Overlay:
                     )
                 )
                 if ids:
-                    self.expected[client.name].add((publisher.name, number, ids))
+                    self.expected[client.name].add((publisher.name, number, durable, ids))
 
     def check(self) -> None:
         for client in self.clients:
             assert not client.failed
             got = [
-                (each.id.publisher, each.id.number, tuple(sorted(each.subscriptions)))
+                (
+                    each.id.publisher,
+                    each.id.number,
+                    each.id.durable,
+                    tuple(sorted(each.subscriptions)),
+                )
                 for each in client.received
             ]
             assert len(got) == len(set(got)), "something came twice"
@@ -136,7 +141,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
             if neighbour.announcements is None or neighbour.channel is None:
                 continue
             others = [
-                resolve(filter, overlay.world.ontology)
+                resolve_terms(filter, overlay.world.ontology)
                 for key, subscription in broker.table.entries.items()
                 if key[0] != neighbour.peer
                 for filter in subscription.filters
@@ -144,7 +149,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
             check_minimal(list(neighbour.announcements.filters), others, overlay.world)
         assert broker.table.roots is not None
         every = [
-            resolve(filter, overlay.world.ontology)
+            resolve_terms(filter, overlay.world.ontology)
             for subscription in broker.table.entries.values()
             for filter in subscription.filters
         ]

@@ -146,7 +146,7 @@ def test_a_name_with_quotes_and_lines_cannot_break_the_metrics() -> None:
 
 
 def test_commits_are_counted_in_their_buckets() -> None:
-    _, timer = CommitTimer.around(MemoryStore("b"))
+    _, timer = CommitTimer.around(MemoryStore())
     timer.commit()
     timer.commit()
     assert sum(timer.buckets) == 2 and timer.total_s > 0

@@ -7,6 +7,7 @@ from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
 from kbn.broker.broker import Broker
 from kbn.broker.client import (
     ClientCore,
+    ClientSettings,
     Confirmed,
     Delivered,
     Dial,
@@ -69,6 +70,7 @@ __all__ = [
     "Bye",
     "ClientCore",
     "ClientSession",
+    "ClientSettings",
     "Confirmed",
     "ConnAck",
     "Connect",

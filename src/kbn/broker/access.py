@@ -73,7 +73,6 @@ class Limits:
     window: int = 100_000
     queue: int = 10_000
     publish_ahead: int = 1_000
-    durable_owed: int = 10_000_000
 
     def check_subscription(self, subscription: Subscription, held: int) -> None:
         """Raise `LimitError` when one more subscription, or one such, is too much."""

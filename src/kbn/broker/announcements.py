@@ -14,7 +14,7 @@ from typing import Literal
 
 from kbn.broker.messages import Announce
 from kbn.filters import Filter, Subscription
-from kbn.matching import Change, Poset
+from kbn.matching import Poset, PosetChange
 from kbn.ontology import Ontology
 
 Gate = Callable[[Subscription], bool]
@@ -67,7 +67,7 @@ class Announcements:
         """All of it, for a neighbour that knows nothing."""
         return self._announce(tuple(self._numbers.items()), ())
 
-    def _told(self, change: Change) -> Announce | None:
+    def _told(self, change: PosetChange) -> Announce | None:
         if not change:
             return None
         added = []

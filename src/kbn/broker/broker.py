@@ -1,7 +1,7 @@
 """The broker: messages and the time go in, messages to send come out.
 
-It opens no socket, reads no clock and rolls no rng, so the same object runs over TCP, in the
-simulator and in a unit test. What it must not lose is in its store: whoever runs it commits the
+It opens no socket, reads no clock and rolls no rng, so the same object epochs over TCP, in the
+simulator and in a unit test. What it must not lose is in its store: whoever epochs it commits the
 store before sending what came out.
 
 **Routing.** A subscription becomes an entry of the table; every neighbour is told the uncovered
@@ -15,12 +15,13 @@ with another ontology, is sent everything. We are complete towards it once every
 us; so completeness spreads from the leaves of the tree, and until then nothing is lost, only sent
 in vain.
 
-**What must not be lost.** A durable notification is owed to every next hop, in the store, until it
-says it took it; it says so once it owes it to the next. Rows increase, so the last row taken tells
-repetitions. Between general peers a session is of one tree (its *view*): when the tree changes, all
-sessions begin anew and what is still owed to neighbours is routed again on the new tree, to be told
-from repetitions by its id. Within a view everybody who took it had the same tree, so it has reached
-all of that tree; and brokers that cannot be reached are in the tree all the same.
+**What must not be lost.** The store keeps a durable notification for every next hop until that one
+acknowledges it, which it does once it has stored it for its own next hops. Sequences increase, so
+the last sequence received tells repetitions. Between general peers a session belongs to one tree
+(its *view*): when the tree changes, all sessions begin anew, and what neighbours have not
+acknowledged is routed again on the new tree, where its id tells repetitions. Within a view
+everybody who acknowledged it had the same tree, so it has reached all of that tree; and brokers
+that cannot be reached are in the tree all the same.
 
 **What must have arrived.** `waves.py`.
 """
@@ -79,7 +80,7 @@ class Broker(Service):
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
-        """Have it no longer; what it wanted is forgotten, and what it was owed."""
+        """Have it no longer; what it wanted is forgotten, and what it has not acknowledged."""
         if self._rehoming is not None and name == self._rehoming.new:
             self._give_up_move("unlinked")
         elif name in self._neighbours:
@@ -138,9 +139,9 @@ class Broker(Service):
         """A link is broken: a client or a neighbour cannot be reached that way."""
         self._now = now
         if peer.kind == "client":
-            attached = self._clients.get(peer.name)
-            if attached is not None:
-                self._detach(attached)
+            session = self._clients.get(peer.name)
+            if session is not None:
+                self._detach(session)
         elif peer.name in self._neighbours:
             self._neighbours[peer.name].is_connected = False
             self._say_link(peer.name, is_up=False)
@@ -166,8 +167,8 @@ class Broker(Service):
         if self._retransmit_s is not None:
             for neighbour in self._neighbours.values():
                 self._repeat(neighbour, self._retransmit_s)
-            for attached in self._clients.values():
-                self._deliver_again(attached, self._retransmit_s)
+            for session in self._clients.values():
+                self._deliver_again(session, self._retransmit_s)
         since = now - self._beat_at
         if since >= self._heartbeat_s:
             self._beat_at = now
@@ -182,9 +183,9 @@ class Broker(Service):
         has changed meanwhile.
         """
         clients = [
-            ((attached.peer, id), subscription)
-            for attached in self._clients.values()
-            for id, subscription in attached.subscriptions.items()
+            ((session.peer, id), subscription)
+            for session in self._clients.values()
+            for id, subscription in session.subscriptions.items()
         ]
         told = [n.name for n in self._neighbours.values() if n.role != "child"]
 
@@ -218,12 +219,12 @@ class Broker(Service):
         self.table.apart = self.offers.apart
         self._prematched.clear()
         self._ontology_digest = digest
-        for attached in self._clients.values():
-            self._send(attached.peer, NewOntology(digest))
+        for session in self._clients.values():
+            self._send(session.peer, NewOntology(digest))
         self._catch_up()
-        run = self._next_link_run()
+        epoch = self._next_link_epoch()
         for neighbour in self._neighbours.values():
-            neighbour.our_run = run
+            neighbour.our_epoch = epoch
             self._relearn(neighbour)
         self._waves.begin_anew(self._wave_targets())
         return self._finish()
@@ -231,9 +232,9 @@ class Broker(Service):
     def _catch_up(self) -> None:
         """Bring a new table to what clients want now."""
         wanted = {
-            (attached.peer, id): subscription
-            for attached in self._clients.values()
-            for id, subscription in attached.subscriptions.items()
+            (session.peer, id): subscription
+            for session in self._clients.values()
+            for id, subscription in session.subscriptions.items()
         }
         for key in [key for key in self.table.entries if key not in wanted]:
             self.table.remove(key)
@@ -274,7 +275,7 @@ class Broker(Service):
         roots = self.table.roots
         return {
             "broker": self.name,
-            "run": self.run,
+            "epoch": self.epoch,
             "routing": self.routing,
             "ontology": self._ontology_digest,
             "subscriptions": len(self.table),
@@ -294,9 +295,9 @@ class Broker(Service):
         if move is None:
             return
         old, new = (Peer("broker", name) for name in msgpack.decode(move, type=tuple[str, str]))
-        for _, _, _, body in self._store.owed(new, 0, self._store.owed_count(new)):
-            self._store.owe(old, next(self._rows), self._store.keep(body))
-        self._store.forget_owed(new)
+        for each in self._store.unacked(new, 0, self._store.unacked_count(new)):
+            self._store.push(old, next(self._sequences), self._store.keep(each.envelope))
+        self._store.forget_unacked(new)
         self._store.unmark("rehoming")
 
     def _joined(self) -> None:
@@ -335,7 +336,7 @@ class Broker(Service):
         self._store.mark(f"past/{move.new}", msgpack.encode(move.newest))
         for message in move.held:
             if isinstance(message, Forward):
-                self._carried(message.row, message.envelope, new)
+                self._carried(message.sequence, message.envelope, new)
             else:
                 self._arrived(message.envelope, new)
         self._tell_complete()
@@ -355,15 +356,15 @@ class Broker(Service):
                 self._unstick(neighbour)
         if judges and self._retransmit_s is not None:
             silent = self._now - self._dead_after_s
-            for attached in list(self._clients.values()):
-                if attached.is_connected and attached.heard_at < silent:
-                    self._detach(attached)
+            for session in list(self._clients.values()):
+                if session.is_connected and session.heard_at < silent:
+                    self._detach(session)
 
     def _finish(self) -> list[Send]:
         """Gather what is to be sent: deliveries and answers last."""
         to_pump, self._to_pump = self._to_pump, {}
-        for attached in to_pump.values():
-            self._pump(attached)
+        for session in to_pump.values():
+            self._pump(session)
         for neighbour in self._neighbours.values():
             self._answer_neighbour(neighbour)
         out, self._out = self._out, []

@@ -3,7 +3,8 @@ repeat and reorder what it carries.
 
 Bodies are numbered from 1 in each session. The receiver takes the next number only and says how far
 it is; the sender repeats what was not heard. A channel is of one session: a new one begins empty,
-and what must outlast it is kept elsewhere (announcements are made again, notifications are owed).
+and what must outlast it is kept elsewhere (announcements are made again, durable notifications are
+in the store).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ REPEATED_MAX = 64
 class Channel:
     """One session with one neighbour."""
 
-    def __init__(self, sender_run: int, receiver_run: int) -> None:
-        self.sender_run = sender_run
-        self.receiver_run = receiver_run
+    def __init__(self, sender_epoch: int, receiver_epoch: int) -> None:
+        self.sender_epoch = sender_epoch
+        self.receiver_epoch = receiver_epoch
         self._sent: deque[tuple[int, Body]] = deque()
         self._last_sent = 0
         self._last_arrived = 0
@@ -60,7 +61,7 @@ class Channel:
     def answer(self, fired: int) -> Heard:
         """Say how far we are."""
         self.owes_answer = False
-        return Heard(self.sender_run, self.receiver_run, self._last_arrived, fired)
+        return Heard(self.sender_epoch, self.receiver_epoch, self._last_arrived, fired)
 
     def overdue(self, now: float, after_s: float) -> Iterator[Frame]:
         """What to repeat, when nothing was heard for so long."""
@@ -75,4 +76,4 @@ class Channel:
 
     def _frame(self, number: int, body: Body) -> Frame:
         self.owes_answer = False
-        return Frame(self.sender_run, self.receiver_run, number, self._last_arrived, body)
+        return Frame(self.sender_epoch, self.receiver_epoch, number, self._last_arrived, body)

@@ -1,7 +1,8 @@
-"""An attached client, as its broker knows it: what it may do, what it wants, what it is owed.
+"""An attached client, as its broker knows it: what it may do, what it wants, what it has
+not acknowledged.
 
-Deliveries that may be lost wait in a bounded queue; those to a durable client are owed, and wait in
-the store. Both are sent as far as the client's credit goes. A client that asked its publishers to
+Deliveries that may be lost wait in a bounded queue; those to a durable client wait in the
+store. Both are sent as far as the client's credit goes. A client that asked its publishers to
 be stopped when it is slow is *full* from the high mark until its queue is back at the low one.
 """
 
@@ -17,7 +18,7 @@ from msgspec import msgpack
 
 from kbn.broker.access import Limits, Permission
 from kbn.broker.messages import Connect, Deliver, Envelope, Hops, Peer
-from kbn.broker.owed import OwedQueue
+from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
 
 ENVELOPES = msgpack.Decoder(Envelope)
@@ -26,14 +27,14 @@ NOTES = msgpack.Decoder(tuple[int, ...])
 
 @dataclass(slots=True)
 class ClientSession:
-    """One client. `owed` is there when it is durable."""
+    """One client. `unacked` is there when the client is durable."""
 
     peer: Peer
-    run: int
+    epoch: int
     permission: Permission
     window: int
     when_slow: Literal["drop", "block"]
-    owed: OwedQueue | None
+    unacked: UnackedQueue | None
     is_connected: bool = True
     with_path: bool = False
     heard_at: float = 0.0
@@ -68,18 +69,18 @@ class ClientSession:
         self.with_path = connect.with_path
         self.credit, self.sent = self.window, 0
         self.published, self.granted = 0, limits.publish_ahead
-        self.taken = max(self.taken if connect.run == self.run else 0, connect.published)
-        if connect.run != self.run:
+        self.taken = max(self.taken if connect.epoch == self.epoch else 0, connect.published)
+        if connect.epoch != self.epoch:
             self.last_fired = 0
             self.queue.clear()
-        self.run = connect.run
-        if self.owed is not None:
-            self.owed.rewind()
+        self.epoch = connect.epoch
+        if self.unacked is not None:
+            self.unacked.rewind()
 
     def start_again(self, now: float) -> None:
         """Nothing was heard of what was sent: send it again, and forget what credit it cost."""
-        if self.owed is not None:
-            self.owed.rewind()
+        if self.unacked is not None:
+            self.unacked.rewind()
         self.sent = max(0, self.credit - self.window)
         self.progress_at = now
 
@@ -111,13 +112,18 @@ class ClientSession:
     @property
     def is_empty(self) -> bool:
         """Whether it has everything that was for it."""
-        return not self.queue and (self.owed is None or not len(self.owed))
+        return not self.queue and (self.unacked is None or not len(self.unacked))
 
     def _next(self) -> Deliver | None:
-        if self.owed is not None and (owed := self.owed.next()) is not None:
-            envelope = ENVELOPES.decode(owed.envelope)
+        if self.unacked is not None and (unacked := self.unacked.next()) is not None:
+            envelope = ENVELOPES.decode(unacked.envelope)
             return Deliver(
-                owed.row, True, NOTES.decode(owed.note), envelope, self.dropped, owed.after
+                unacked.sequence,
+                True,
+                NOTES.decode(unacked.note),
+                envelope,
+                self.dropped,
+                unacked.after,
             )
         if not self.queue:
             return None

@@ -25,7 +25,7 @@ from kbn.broker.messages import (
     Wave,
 )  # fmt: skip
 from kbn.broker.neighbour import Neighbour
-from kbn.broker.rehoming import FIRST_WAVE, Rehoming
+from kbn.broker.rehoming import Rehoming
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.table import Register, RoutingTable, Told, Wanted
@@ -88,7 +88,7 @@ class Core:
         self.changes = Changes()
         self._hops_every_s = 0.0
         self._ontology_digest = ontology_digest
-        self._store: Store = MemoryStore(name) if store is None else store
+        self._store: Store = MemoryStore() if store is None else store
         self._keeps = keeps
         self._advertises = advertisements
         self._authorizer = authorizer or AllowAll()
@@ -107,23 +107,23 @@ class Core:
         # What `prematch` read and matched, and in which version of the table.
         self._prematched: dict[bytes, tuple[Notification, Wanted]] = {}
         self._prematched_in = 0
-        self.run = self._begin_run(now)
-        self._link_run = self.run << 20
-        self._rows = count(self.run << 31)
-        self._tree = SpanningTree(name, self._link_run)
-        self._waves = Waves(name, self.run, self._send_wave)
+        self.epoch = self._begin_epoch(now)
+        self._link_epoch = self.epoch << 20
+        self._sequences = count(self.epoch << 31)
+        self._tree = SpanningTree(name, self._link_epoch)
+        self._waves = Waves(name, self.epoch, self._send_wave)
         self._rehoming: Rehoming | None = None
-        self._own_waves = Waves(name, self.run, self._send_wave, FIRST_WAVE)
+        self._own_waves = Waves(name, self.epoch, self._send_wave, "move")
 
-    def _next_link_run(self) -> int:
+    def _next_link_epoch(self) -> int:
         """For whom we begin anew with: larger than all before."""
-        self._link_run += 1
-        return self._link_run
+        self._link_epoch += 1
+        return self._link_epoch
 
-    def _begin_run(self, now: float) -> int:
-        run = max(int(now), int(self._store.marked("run") or 0) + 1)
-        self._store.mark("run", str(run).encode())
-        return run
+    def _begin_epoch(self, now: float) -> int:
+        epoch = max(int(now), int(self._store.marked("epoch") or 0) + 1)
+        self._store.mark("epoch", str(epoch).encode())
+        return epoch
 
     def _parsed(self, text: str, is_text: bool) -> Subscription:
         known = self._read.get((text, is_text))
@@ -173,7 +173,7 @@ class Core:
         """
         neighbour = self._neighbours.get(name)
         moves_there = self._rehoming is not None and name == self._rehoming.new
-        if moves_there and body.number >= FIRST_WAVE:
+        if moves_there and body.kind == "move":
             self._send_body(name, body)
         elif neighbour is not None and neighbour.channel is not None:
             neighbour.put_behind(body)

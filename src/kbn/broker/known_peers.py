@@ -104,7 +104,7 @@ class KnownPeers:
             link = configured.get(url)
             if url and (link is None or link.role != role):
                 self._store.unmark(mark)
-                self._store.forget_owed(Peer("broker", name))
+                self._store.forget_unacked(Peer("broker", name))
             else:
                 self._broker.link(name, role, "" if link is None else link.token)
         for link in configured.values():

@@ -27,9 +27,9 @@ from kbn.broker.messages import (
     Wave,
 )  # fmt: skip
 from kbn.broker.neighbour import FIRED_AHEAD_MAX, Neighbour, Newest, Role
-from kbn.broker.owed import OwedQueue
-from kbn.broker.rehoming import FIRST_WAVE, Rehoming
+from kbn.broker.rehoming import Rehoming
 from kbn.broker.routing import Kept, Router
+from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
@@ -93,7 +93,7 @@ class Links(Router):
         self._remove_neighbour(name)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
-        if bye.run < neighbour.run:
+        if bye.epoch < neighbour.epoch:
             return
         if self._rehoming is not None and neighbour.name == self._rehoming.new:
             self._give_up_move(f"{neighbour.name!r} refuses: {bye.reason}")
@@ -101,7 +101,7 @@ class Links(Router):
             self._remove_neighbour(neighbour.name)
 
     def _bye(self, reason: str, cause: ByeCause) -> Bye:
-        return Bye(self.name, self._link_run, reason, cause)
+        return Bye(self.name, self._link_epoch, reason, cause)
 
     def _check_link(self, name: str, role: Role) -> None:
         if name == self.name:
@@ -123,9 +123,9 @@ class Links(Router):
         if known is not None:
             return known
         peer = Peer("broker", name)
-        neighbour = Neighbour(peer, role, OwedQueue(self._store, peer, self._rows))
+        neighbour = Neighbour(peer, role, UnackedQueue(self._store, peer, self._sequences))
         # It may not have heard that we left it, and be in a session with us: this is another.
-        neighbour.our_run = self._next_link_run()
+        neighbour.our_epoch = self._next_link_epoch()
         neighbour.taken = neighbour.took = int(self._store.marked(f"taken/{name}") or 0)
         if (past := self._store.marked(f"past/{name}")) is not None:
             neighbour.past = PAST.decode(past)
@@ -174,10 +174,10 @@ class Links(Router):
         self.offers.leave(name)
         neighbour.channel = None
         self._forget_said(neighbour)
-        owed = neighbour.owed.take_all()
+        unacked = neighbour.unacked.take_all()
         if self.routing == "general" and self._tree.remove_link(name):
             self._new_view()
-            for body in owed:
+            for body in unacked:
                 self._route_again(ENVELOPES.decode(body))
         self._waves.gone(name, self._wave_targets())
         self._own_waves.gone(name, [])
@@ -188,8 +188,8 @@ class Links(Router):
             neighbour.peer,
             Greet(
                 self.name,
-                neighbour.our_run,
-                neighbour.run,
+                neighbour.our_epoch,
+                neighbour.epoch,
                 ROLE_SEEN_FROM_THERE[neighbour.role],
                 self._ontology_digest,
                 self._tree.view if self.routing == "general" else "",
@@ -199,24 +199,24 @@ class Links(Router):
         )
 
     def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
-        if greet.run < neighbour.run:
+        if greet.epoch < neighbour.epoch:
             return
-        is_new_run = greet.run > neighbour.run
-        if is_new_run:
-            neighbour.run = greet.run
+        is_new_epoch = greet.epoch > neighbour.epoch
+        if is_new_epoch:
+            neighbour.epoch = greet.epoch
             neighbour.channel = None
         self._learn(greet, neighbour)
         if neighbour.ontology != greet.ontology:
             neighbour.ontology = greet.ontology
             self._tell_complete()
-        is_heard = greet.heard == neighbour.our_run
-        if is_new_run or not is_heard:
+        is_heard = greet.heard == neighbour.our_epoch
+        if is_new_epoch or not is_heard:
             self._greet(neighbour)  # ahead of the session's frames: without it they are dropped
         view = self._tree.view if self.routing == "general" else ""
         if is_heard and greet.view == view and self._is_in_tree(neighbour):
             if neighbour.channel is None:
                 self._begin_session(neighbour)
-            elif not is_new_run:
+            elif not is_new_epoch:
                 self._say_again(neighbour)
 
     def _learn(self, greet: Greet, neighbour: Neighbour) -> None:
@@ -237,20 +237,20 @@ class Links(Router):
             self._new_view()
 
     def _new_view(self) -> None:
-        """The tree is another: begin all sessions anew, and route again what is still owed."""
-        run = self._next_link_run()
-        owed: dict[NotificationId, Envelope] = {}
+        """The tree is another: begin all sessions anew, and route again what is still unacked."""
+        epoch = self._next_link_epoch()
+        unacked: dict[NotificationId, Envelope] = {}
         for neighbour in self._neighbours.values():
-            neighbour.our_run, neighbour.channel = run, None
-            for body in neighbour.owed.take_all():
+            neighbour.our_epoch, neighbour.channel = epoch, None
+            for body in neighbour.unacked.take_all():
                 envelope = ENVELOPES.decode(body)
-                owed[envelope.id] = envelope
+                unacked[envelope.id] = envelope
             if not self._is_in_tree(neighbour):
                 self._forget_said(neighbour)
                 neighbour.fire_queue.clear()
             neighbour.is_complete = neighbour.told_complete = False
         self._waves.begin_anew(self._wave_targets())
-        for envelope in owed.values():
+        for envelope in unacked.values():
             self._route_again(envelope)
         for neighbour in self._neighbours.values():
             if neighbour.is_connected:
@@ -292,20 +292,20 @@ class Links(Router):
 
     def _framed(self, frame: Frame, neighbour: Neighbour) -> None:
         channel = neighbour.channel
-        if channel is None or (frame.sender_run, frame.receiver_run) != (
-            channel.receiver_run,
-            channel.sender_run,
+        if channel is None or (frame.sender_epoch, frame.receiver_epoch) != (
+            channel.receiver_epoch,
+            channel.sender_epoch,
         ):
             return
         body = channel.receive(frame, self._now)
         if body is None:
             return
         match body:
-            case Forward(row, envelope):
+            case Forward(sequence, envelope):
                 if not self._holds_back(body, neighbour):
-                    self._carried(row, envelope, neighbour)
-            case Ack(row):
-                neighbour.owed.settle(row)
+                    self._carried(sequence, envelope, neighbour)
+            case Ack(sequence):
+                neighbour.unacked.ack(sequence)
                 self._carry(neighbour)
             case Announce():
                 self._announced(body, neighbour)
@@ -313,19 +313,19 @@ class Links(Router):
                 self._completed(is_complete, neighbour)
             case Wave():
                 self._waved(body, neighbour)
-            case Echo(origin, _, number):
-                is_own = origin == self.name and number >= FIRST_WAVE
+            case Echo(origin, kind=kind):
+                is_own = origin == self.name and kind == "move"
                 waves = self._own_waves if is_own else self._waves
                 waves.echoed(body, neighbour.name, [] if is_own else self._wave_targets())
             case _:
                 assert_never(body)
 
-    def _carried(self, row: int, envelope: Envelope, neighbour: Neighbour) -> None:
-        if row <= neighbour.taken:
+    def _carried(self, sequence: int, envelope: Envelope, neighbour: Neighbour) -> None:
+        if sequence <= neighbour.taken:
             neighbour.took = 0  # say again that it was taken
             return
-        neighbour.taken = row
-        self._store.mark(f"taken/{neighbour.name}", str(row).encode())
+        neighbour.taken = sequence
+        self._store.mark(f"taken/{neighbour.name}", str(sequence).encode())
         self._arrived(envelope, neighbour)
 
     def _holds_back(self, message: Forward | BestEffort, neighbour: Neighbour) -> bool:
@@ -338,9 +338,9 @@ class Links(Router):
 
     def _fired(self, fire: BestEffort, neighbour: Neighbour) -> None:
         channel = neighbour.channel
-        if channel is None or (fire.sender_run, fire.receiver_run) != (
-            channel.receiver_run,
-            channel.sender_run,
+        if channel is None or (fire.sender_epoch, fire.receiver_epoch) != (
+            channel.receiver_epoch,
+            channel.sender_epoch,
         ):
             return
         if fire.number > neighbour.last_fired:
@@ -363,9 +363,9 @@ class Links(Router):
 
     def _heard(self, heard: Heard, neighbour: Neighbour) -> None:
         channel = neighbour.channel
-        if channel is not None and heard.receiver_run == channel.sender_run:
+        if channel is not None and heard.receiver_epoch == channel.sender_epoch:
             channel.hear(heard.number, self._now)
-            neighbour.fired_heard = max(neighbour.fired_heard, heard.fired)
+            neighbour.fired_heard = max(neighbour.fired_heard, heard.best_effort)
             self._fire(neighbour)
 
     def _announced(self, announce: Announce, neighbour: Neighbour) -> None:
@@ -427,16 +427,16 @@ class Links(Router):
             self._came_round(wave, neighbour, move)
         elif move is not None and neighbour.name in move.both:
             self._waved_while_moving(wave, neighbour, move)
-        elif move is not None and wave.number >= FIRST_WAVE and move.phase == "draining":
+        elif move is not None and wave.kind == "move" and move.phase == "draining":
             move.waves.append((wave, neighbour))
         else:
-            if move is not None and wave.number >= FIRST_WAVE:
+            if move is not None and wave.kind == "move":
                 self._give_up_move(f"{wave.origin!r} moves behind {self.name!r}: try again later")
             self._waves.pass_on(wave, neighbour.name, self._wave_targets())
 
     def _came_round(self, wave: Wave, neighbour: Neighbour, move: Rehoming) -> None:
         # Not behind what is put aside: that waits for this wave.
-        self._send_body(neighbour.name, Echo(wave.origin, wave.run, wave.number))
+        self._send_body(neighbour.name, Echo(wave.origin, wave.epoch, wave.number, wave.kind))
         if wave == self._own_waves.newest:
             move.came_round(neighbour.name)
         if move.came_by_old:
@@ -451,7 +451,7 @@ class Links(Router):
         targets = self._wave_targets()
         if neighbour.name == move.old or move.came_by_old:
             targets = [name for name in targets if name not in move.both]
-        elif wave.number < FIRST_WAVE:
+        elif wave.kind != "move":
             move.unsure.append((wave, neighbour))
             return
         self._waves.pass_on(wave, neighbour.name, targets)
@@ -465,7 +465,7 @@ class Links(Router):
         self._store.unmark("rehoming")
         new, old = self._neighbours[move.new], self._neighbours.get(move.old)
         if old is not None:
-            for body in new.owed.take_all():
+            for body in new.unacked.take_all():
                 self._pass_on(old, Kept(self._store, ENVELOPES.decode(body)))
             for envelope in new.fire_queue:
                 self._pass_on(old, Kept(self._store, envelope))
@@ -510,7 +510,7 @@ class Links(Router):
             "in_tree": self._is_in_tree(neighbour),
             "wants": len(neighbour.wants),
             "told": 0 if told is None else len(told.filters),
-            "owed": len(neighbour.owed),
+            "unacked": len(neighbour.unacked),
             "queued": len(neighbour.fire_queue),
             "dropped": neighbour.fire_dropped,
         }

@@ -4,12 +4,12 @@ Each is an immutable value; `wire.py` gives it a form in bytes. There are three 
 
 **A client and its broker.** The client says `Connect` first; everything else it says is refused
 before the broker's `ConnAck`. Requests are answered under the number they came with, and asking
-again is harmless, so a client repeats what was not answered. A client's *run* is a number that is
+again is harmless, so a client repeats what was not answered. A client's *epoch* is a number that is
 larger each time its process starts.
 
-**Two neighbouring brokers, about their link.** `Greet` says which run of which broker speaks, and
-which run of the other it has heard of. (A broker counts on in its run whenever it begins a link
-anew.) The pair of the two runs is a *session*; what belongs to an
+**Two neighbouring brokers, about their link.** `Greet` says which epoch of which broker speaks, and
+which epoch of the other it has heard of. (A broker counts on in its epoch whenever it begins a link
+anew.) The pair of the two epochs is a *session*; what belongs to an
 older session is dropped. `Frame`s of a session are numbered and arrive once and in order;
 `Heard` acknowledges them. `BestEffort` carries a notification that may be lost.
 
@@ -27,6 +27,8 @@ from msgspec import Meta, Struct
 
 VERSION = 1
 
+WaveKind: TypeAlias = Literal["barrier", "move"]
+
 # What counts: never negative, and never too large for any store.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
@@ -39,11 +41,22 @@ class Peer(NamedTuple):
 
 
 class NotificationId(NamedTuple):
-    """The same for every copy of one notification, wherever it is."""
+    """The same for every copy of one notification, wherever it is.
+
+    A publisher numbers its durable notifications and its best-effort ones separately.
+
+    >>> str(NotificationId("ann", 7, 3, durable=True))
+    'ann/7/durable/3'
+    """
 
     publisher: str
-    run: int
+    epoch: int
     number: int
+    durable: bool
+
+    def __str__(self) -> str:
+        delivery = "durable" if self.durable else "best-effort"
+        return f"{self.publisher}/{self.epoch}/{delivery}/{self.number}"
 
 
 class Envelope(Struct, frozen=True, array_like=True):
@@ -55,7 +68,7 @@ class Envelope(Struct, frozen=True, array_like=True):
     """
 
     publisher: str
-    run: Number
+    epoch: Number
     number: Number
     time: float
     content: bytes
@@ -66,7 +79,7 @@ class Envelope(Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> NotificationId:
-        return NotificationId(self.publisher, self.run, self.number)
+        return NotificationId(self.publisher, self.epoch, self.number, self.durable)
 
 
 class Message(Struct, frozen=True, array_like=True, tag=True):
@@ -86,7 +99,7 @@ class Connect(Message, frozen=True, tag="connect"):
     """
 
     client: str
-    run: Number
+    epoch: Number
     version: Number = VERSION
     token: str = ""
     durable: bool = False
@@ -97,8 +110,8 @@ class Connect(Message, frozen=True, tag="connect"):
 
 
 class Publish(Message, frozen=True, tag="publish"):
-    """Durable ones are numbered 1, 2, 3… in a run and taken in that order; others by `number` too,
-    in a row of their own, where a gap is a loss.
+    """Durable ones are numbered 1, 2, 3… in an epoch and taken in that order; others too, in a
+    series of their own, where a gap is a loss.
     """
 
     number: Number
@@ -180,12 +193,12 @@ class Alive(Message, frozen=True, tag="alive"):
 
 class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
-    digest; `keeps` says whether the broker has a store; `resumed` that it knew this run before;
+    digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
     `in_order` that notifications of one publisher reach it in their order, always.
     """
 
     broker: str
-    run: int
+    epoch: int
     ontology: str
     taken: int
     credit: int
@@ -224,14 +237,15 @@ class Answer(Message, frozen=True, tag="answer"):
 class Refused(Message, frozen=True, tag="refused"):
     """What was asked is wrong or not allowed; nothing was done.
 
-    `what` and `reference` name the message: its kind, and its id, number or request; of a
-    notification, the number it has in its id.
+    `what` and `reference` name the message: its kind, and its id, number or request. `durable` says
+    which of a publisher's two series of numbers the number of a notification is in.
     """
 
     what: str
     reference: int
     kind: str
     reason: str
+    durable: bool = False
 
 
 class Deliver(Message, frozen=True, tag="deliver"):
@@ -287,15 +301,15 @@ class Who(Message, frozen=True, tag="who"):
 
 
 class Greet(Message, frozen=True, tag="greet"):
-    """Who speaks, in which run, and which of the other's runs it answers to (0: none yet).
+    """Who speaks, in which epoch, and which of the other's epochs it answers to (0: none yet).
 
     `role` is what the speaker is to the other. `view` names the spanning tree it believes in
     (general peers only), `states` what it knows of others' links. A session stands when each has
-    greeted the other's current run with the same view.
+    greeted the other's current epoch with the same view.
     """
 
     broker: str
-    run: Number
+    epoch: Number
     heard: Number
     role: Literal["peer", "parent", "child"]
     ontology: str
@@ -316,33 +330,33 @@ class LinkState(Struct, frozen=True, array_like=True):
 class Frame(Message, frozen=True, tag="frame"):
     """Part of a session: the `number`th body; `heard` of the other's bodies have arrived."""
 
-    sender_run: Number
-    receiver_run: Number
+    sender_epoch: Number
+    receiver_epoch: Number
     number: Number
     heard: Number
     body: Body
 
 
 class Heard(Message, frozen=True, tag="heard"):
-    """Frames up to `number` have arrived, and of the fired ones `fired` were handled."""
+    """Frames up to `number` have arrived, and best-effort ones up to `best_effort` were handled."""
 
-    sender_run: Number
-    receiver_run: Number
+    sender_epoch: Number
+    receiver_epoch: Number
     number: Number
-    fired: Number = 0
+    best_effort: Number = 0
 
 
 class BestEffort(Message, frozen=True, tag="best-effort"):
     """A notification that may be lost; `number` tells late copies."""
 
-    sender_run: Number
-    receiver_run: Number
+    sender_epoch: Number
+    receiver_epoch: Number
     number: Number
     envelope: Envelope
 
 
 class Bye(Message, frozen=True, tag="bye"):
-    """The speaker takes this link down for good; `run` is its newest, so that one that is late
+    """The speaker takes this link down for good; `epoch` is its newest, so that one that is late
     ends no link made since.
 
     `cause`: it refuses the link, which may be tried again; or it has moved away, or was told to
@@ -350,7 +364,7 @@ class Bye(Message, frozen=True, tag="bye"):
     """
 
     broker: str
-    run: Number
+    epoch: Number
     reason: str = ""
     cause: Literal["refused", "moved", "unlinked"] = "refused"
     token: str = ""
@@ -360,7 +374,7 @@ class Bye(Message, frozen=True, tag="bye"):
 
 
 class Announce(Message, frozen=True, tag="announce"):
-    """What is wanted (`interest`) or offered (`advertisement`) on my side of the link, and no more.
+    """What is wanted (`interest`) or advertised (`advertisement`) on my side, and no more.
 
     What is added counts before what is dropped is gone. Filters are JSON.
     """
@@ -377,30 +391,35 @@ class Complete(Message, frozen=True, tag="complete"):
 
 
 class Wave(Message, frozen=True, tag="wave"):
-    """Pass on, and answer `Echo` when all you passed it to have."""
+    """Pass on, and answer `Echo` when all you passed it to have.
+
+    The waves of a broker's own move are numbered apart from those that serve barriers.
+    """
 
     origin: str
-    run: Number
+    epoch: Number
     number: Number
+    kind: WaveKind = "barrier"
 
 
 class Echo(Message, frozen=True, tag="echo"):
     origin: str
-    run: Number
+    epoch: Number
     number: Number
+    kind: WaveKind = "barrier"
 
 
 class Forward(Message, frozen=True, tag="forward"):
-    """A notification that I keep until you say `Ack` with its row; rows increase."""
+    """A notification that I keep until you say `Ack` with its sequence; sequences increase."""
 
-    row: Number
+    sequence: Number
     envelope: Envelope
 
 
 class Ack(Message, frozen=True, tag="ack"):
-    """Everything up to this row is safe with me."""
+    """Everything up to this sequence is safe with me."""
 
-    row: Number
+    sequence: Number
 
 
 Body: TypeAlias = Announce | Complete | Wave | Echo | Forward | Ack

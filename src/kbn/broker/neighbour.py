@@ -1,9 +1,9 @@
 """A neighbour, as a broker knows it: the session with it, what it wants, what it has been told.
 
-Which run of the neighbour we talk to is learnt from its greetings. A session begins when both have
-greeted the other's present run and believe in the same tree. What the neighbour said in an earlier
-session is *stale*: it still counts, and goes when the neighbour has said everything again. Until
-then it is not *complete*, and is sent everything.
+The greetings of a neighbour tell its epoch. A session begins when both have greeted the other's
+present epoch and believe in the same tree. What the neighbour said in an earlier session is
+*stale*: it still counts, and goes when the neighbour has said everything again. Until then it is
+not *complete*, and is sent everything.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Literal
 from kbn.broker.announcements import Announcements
 from kbn.broker.channel import Channel
 from kbn.broker.messages import BestEffort, Echo, Envelope, Peer, Wave
-from kbn.broker.owed import OwedQueue
 from kbn.broker.table import Key
+from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
 
 Role = Literal["peer", "parent", "child"]
-# Of each publisher's run, durable ones or others: the number of the newest.
+# Of each publisher's epoch, durable ones or others: the number of the newest.
 Newest = dict[tuple[str, int, bool], int]
 FIRED_AHEAD_MAX = 8_192
 FIRE_QUEUE_MAX = 65_536
@@ -38,11 +38,11 @@ class Neighbour:
 
     peer: Peer
     role: Role
-    owed: OwedQueue
+    unacked: UnackedQueue
     announcements: Announcements | None = None
     offers: Announcements | None = None
-    our_run: int = 0  # with which we greet it
-    run: int = 0
+    our_epoch: int = 0  # with which we greet it
+    epoch: int = 0
     is_connected: bool = False
     may_have_lost: bool = False  # the link was broken: what was on its way may be lost
     channel: Channel | None = None
@@ -67,7 +67,7 @@ class Neighbour:
     fire_enqueued: int = 0
     last_fired: int = 0
     # Waves and echoes that must not overtake the notifications queued before them: behind which
-    # row and which fired one each waits.
+    # sequence and which fired one each waits.
     behind: deque[tuple[int, int, Wave | Echo]] = field(default_factory=deque)
     answered_fired: int = 0
 
@@ -77,7 +77,7 @@ class Neighbour:
 
     def begin_session(self) -> None:
         """Start afresh; what it said before is stale until it has said everything again."""
-        self.channel = Channel(self.our_run, self.run)
+        self.channel = Channel(self.our_epoch, self.epoch)
         self.stale_wants.extend(self.wants.values())
         self.stale_advertises.extend(self.advertises.values())
         self.wants, self.advertises = {}, {}
@@ -86,12 +86,12 @@ class Neighbour:
         self.fired = self.fired_heard = self.last_fired = self.answered_fired = 0
         self.fire_enqueued = len(self.fire_queue)
         self.behind.clear()
-        self.owed.rewind()
+        self.unacked.rewind()
 
     def is_past(self, envelope: Envelope) -> bool:
         """Whether what it brings was handled before we moved to it."""
-        row = (envelope.publisher, envelope.run, envelope.durable)
-        return envelope.number <= self.past.get(row, 0)
+        stream = (envelope.publisher, envelope.epoch, envelope.durable)
+        return envelope.number <= self.past.get(stream, 0)
 
     def all_advertised(self) -> Iterator[tuple[Key, Subscription]]:
         """What its side may publish, as far as it has said."""
@@ -107,8 +107,8 @@ class Neighbour:
         ):
             self.fired += 1
             yield BestEffort(
-                self.channel.sender_run,
-                self.channel.receiver_run,
+                self.channel.sender_epoch,
+                self.channel.receiver_epoch,
                 self.fired,
                 self.fire_queue.popleft(),
             )
@@ -124,13 +124,13 @@ class Neighbour:
 
     def put_behind(self, body: Wave | Echo) -> None:
         """Have something said after all that is queued now."""
-        self.behind.append((self.owed.last_row, self.fire_enqueued, body))
+        self.behind.append((self.unacked.last, self.fire_enqueued, body))
 
     def no_longer_behind(self) -> Iterator[Wave | Echo]:
         """What can be said now, for all that was queued before it has been sent."""
         while self.behind:
-            row, fired, body = self.behind[0]
-            if self.fired < fired or not self.owed.has_sent(row):
+            sequence, fired, body = self.behind[0]
+            if self.fired < fired or not self.unacked.has_sent(sequence):
                 return
             self.behind.popleft()
             yield body

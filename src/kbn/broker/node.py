@@ -77,7 +77,7 @@ class Node:
         self, settings: NodeSettings, now: float, jitter: Callable[[], float] = lambda: 0.5
     ) -> None:
         self.settings = settings
-        self.store = MemoryStore(settings.name) if settings.store is None else settings.store
+        self.store = MemoryStore() if settings.store is None else settings.store
         self.broker = Broker(
             settings.name,
             routing=settings.routing,
@@ -292,14 +292,14 @@ class Node:
         self._admission.check_client(connect, connection.certificate)
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
-        if older is not None and connect.run < older.run:
+        if older is not None and connect.epoch < older.epoch:
             raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
-        if older is not None and connect.run > older.run:
+        if older is not None and connect.epoch > older.epoch:
             # Of the older run nothing remains.
             self._sends += self.broker.disconnected(peer, self._now)
         if older is None:
             self.connections.note(notes.ClientAttached(peer.name, connection.address))
-        connection.run = connect.run
+        connection.epoch = connect.epoch
         self.connections.bind(connection, peer, "client")
         bytes_max = self.settings.server_limits.frame_bytes
         self.connections.effect(LimitFrames(connection.id, bytes_max))

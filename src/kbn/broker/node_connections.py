@@ -28,7 +28,7 @@ class NodeConnection:
     opened_at: float
     heard_at: float
     peer: Peer | None = None
-    run: int = 0
+    epoch: int = 0
     is_closing: bool = False
     is_stalled: bool = False
 

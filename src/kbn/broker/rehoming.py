@@ -14,7 +14,7 @@ two and tells neither what the other wants. In steps:
 3. X leaves `old`, hands on what it held back, and sends what it put aside. Whatever `new` brings
    that is not newer than what X has had from `old`, or published itself, meanwhile is *past*: X had
    it, or nobody behind X wanted it at its time. (A subscription behind X is settled when both sides
-   have it, and links keep order.) The store has what is past, for X's next run.
+   have it, and links keep order.) The store has what is past, for X's next epoch.
 
 So each notification is handled once, and those of one publisher in their order. A `new` that hangs
 below X itself would cut the whole part off: X's own wave does not come round by way of `old` then,
@@ -41,9 +41,6 @@ from typing import Literal
 from kbn.broker.messages import BestEffort, Envelope, Forward, Wave
 from kbn.broker.neighbour import Neighbour, Newest
 
-# Waves of a move are numbered apart from others.
-FIRST_WAVE = 1 << 40
-
 
 @dataclass(slots=True)
 class Rehoming:
@@ -68,8 +65,8 @@ class Rehoming:
 
     def saw(self, envelope: Envelope) -> None:
         """A notification was handled while the move is on."""
-        row = (envelope.publisher, envelope.run, envelope.durable)
-        self.newest[row] = max(self.newest.get(row, 0), envelope.number)
+        stream = (envelope.publisher, envelope.epoch, envelope.durable)
+        self.newest[stream] = max(self.newest.get(stream, 0), envelope.number)
 
     def came_round(self, neighbour: str) -> None:
         """The wave of this step has reached us."""

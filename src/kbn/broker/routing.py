@@ -113,39 +113,41 @@ class Router(Core):
 
     def _deliver(
         self,
-        attached: ClientSession,
+        session: ClientSession,
         ids: tuple[int, ...],
         kept: Kept,
         publisher: ClientSession | None,
     ) -> None:
         self.counts["matched"] += 1
-        if attached.owed is not None:
-            attached.owed.push(kept.key(), ENCODER.encode(ids), kept.body())
+        if session.unacked is not None:
+            session.unacked.push(kept.key(), ENCODER.encode(ids), kept.body())
         else:
-            attached.enqueue(ids, kept.envelope, self.limits)
-            if publisher is not None and attached.is_full(self.limits):
-                publisher.waits_for.add(attached.peer.name)
-                attached.stops.add(publisher.peer.name)
-        self._to_pump[attached.peer.name] = attached
+            session.enqueue(ids, kept.envelope, self.limits)
+            if publisher is not None and session.is_full(self.limits):
+                publisher.waits_for.add(session.peer.name)
+                session.stops.add(publisher.peer.name)
+        self._to_pump[session.peer.name] = session
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self.counts["forwarded"] += 1
         if kept.envelope.durable:
-            neighbour.owed.push(kept.key(), b"", kept.body())
+            neighbour.unacked.push(kept.key(), b"", kept.body())
             self._carry(neighbour)
         else:
             neighbour.enqueue(kept.envelope)
             self._fire(neighbour)
 
     def _carry(self, neighbour: Neighbour) -> None:
-        """Send what a neighbour is owed, so far ahead of what it took."""
+        """Send what a neighbour is unacked, so far ahead of what it took."""
         if self._is_put_aside(neighbour):
             return
-        while neighbour.channel is not None and neighbour.owed.in_flight < CARRIED_AHEAD_MAX:
-            owed = neighbour.owed.next()
-            if owed is None:
+        while neighbour.channel is not None and neighbour.unacked.in_flight < CARRIED_AHEAD_MAX:
+            unacked = neighbour.unacked.next()
+            if unacked is None:
                 break
-            self._send_body(neighbour.name, Forward(owed.row, ENVELOPES.decode(owed.envelope)))
+            self._send_body(
+                neighbour.name, Forward(unacked.sequence, ENVELOPES.decode(unacked.envelope))
+            )
         self._follow(neighbour)
 
     def _is_put_aside(self, neighbour: Neighbour) -> bool:

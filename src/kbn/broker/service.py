@@ -40,7 +40,7 @@ from kbn.broker.messages import (
     Unadvertise,
     Unsubscribe,
 )  # fmt: skip
-from kbn.broker.owed import OwedQueue
+from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError, KbnError, LimitError
 from kbn.filters import Notification, Subscription
 
@@ -62,15 +62,15 @@ class Service(Links):
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]
 
     def _from_client(self, message: FromClient, sender: Peer) -> None:
-        attached = self._clients.get(sender.name)
+        session = self._clients.get(sender.name)
         try:
             if isinstance(message, Connect):
-                self._hello(message, sender, attached)
-            elif attached is None or not attached.is_connected:
+                self._hello(message, sender, session)
+            elif session is None or not session.is_connected:
                 self._from_stranger(message, sender)
             else:
-                attached.heard_at = self._now
-                self._request(message, attached)
+                session.heard_at = self._now
+                self._request(message, session)
         except KbnError as error:
             self._refuse(sender, message, error)
 
@@ -82,40 +82,40 @@ class Service(Links):
             return
         raise NotGreetedError("say hello first: this broker does not know you (any more)")
 
-    def _request(self, message: FromClient, attached: ClientSession) -> None:
+    def _request(self, message: FromClient, session: ClientSession) -> None:
         match message:
             case Publish():
-                self._publish(message, attached)
+                self._publish(message, session)
             case Acknowledge(number):
-                if attached.owed is not None:
-                    attached.owed.settle(number)
-                attached.progress_at = self._now
-                self._to_pump[attached.peer.name] = attached
+                if session.unacked is not None:
+                    session.unacked.ack(number)
+                session.progress_at = self._now
+                self._to_pump[session.peer.name] = session
             case Credit(total):
-                attached.credit = max(attached.credit, total)
-                self._to_pump[attached.peer.name] = attached
+                session.credit = max(session.credit, total)
+                self._to_pump[session.peer.name] = session
             case Subscribe(id, subscription, is_text):
-                self._subscribe(attached, id, self._parsed(subscription, is_text))
-                self._send(attached.peer, Done("subscribe", id))
+                self._subscribe(session, id, self._parsed(subscription, is_text))
+                self._send(session.peer, Done("subscribe", id))
             case Unsubscribe(id):
-                self._unsubscribe(attached, id)
-                self._send(attached.peer, Done("unsubscribe", id))
+                self._unsubscribe(session, id)
+                self._send(session.peer, Done("unsubscribe", id))
             case Advertise(id, advertisement, is_text):
-                self._advertise(attached, id, self._parsed(advertisement, is_text))
+                self._advertise(session, id, self._parsed(advertisement, is_text))
             case Unadvertise(id):
-                self._unadvertise(attached, id)
-                self._send(attached.peer, Done("unadvertise", id))
+                self._unadvertise(session, id)
+                self._send(session.peer, Done("unadvertise", id))
             case Barrier(request):
-                peer = attached.peer
+                peer = session.peer
                 self._wave(lambda: self._send(peer, BarrierReached(request)))
             case Leave(request):
-                self._leave(attached, request)
+                self._leave(session, request)
             case Ask(request, what, about):
-                self._answer(attached, request, what, about)
+                self._answer(session, request, what, about)
             case Hops():
-                self._told_hops(message, attached)
+                self._told_hops(message, session)
             case Alive():
-                self._send(attached.peer, Grant(attached.granted))
+                self._send(session.peer, Grant(session.granted))
             case Connect():
                 raise AssertionError("a greeting is handled before")
             case _:
@@ -125,213 +125,213 @@ class Service(Links):
         permission = self._authorizer.admit(connect.client, connect.token)
         if permission is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
-        if known is not None and connect.run < known.run:
-            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+        if known is not None and connect.epoch < known.epoch:
+            raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
         if connect.durable and not self._keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
-        attached = known or ClientSession(
+        session = known or ClientSession(
             sender,
-            connect.run,
+            connect.epoch,
             permission,
             connect.window,
             connect.when_slow,
-            self._owed_to(sender, connect),
+            self._unacked_of(sender, connect),
         )
-        resumed = known is not None and known.run == connect.run
-        self._clients[sender.name] = attached
-        attached.permission = permission
-        attached.greet(connect, self.limits)
-        attached.taken = max(attached.taken, self._taken_of(connect))
-        attached.heard_at = self._now
-        if attached.owed is not None:
-            self._store.keep_client(sender.name, attached.window, attached.when_slow)
-        self._to_pump[sender.name] = attached
+        resumed = known is not None and known.epoch == connect.epoch
+        self._clients[sender.name] = session
+        session.permission = permission
+        session.greet(connect, self.limits)
+        session.taken = max(session.taken, self._taken_of(connect))
+        session.heard_at = self._now
+        if session.unacked is not None:
+            self._store.keep_client(sender.name, session.window, session.when_slow)
+        self._to_pump[sender.name] = session
         self._send(
             sender,
             ConnAck(
-                self.name, self.run, self._ontology_digest, attached.taken, attached.granted,
+                self.name, self.epoch, self._ontology_digest, session.taken, session.granted,
                 self._keeps, resumed, self.routing != "general",
             ),
         )  # fmt: skip
-        if attached.redirect is not None:
-            self._send(sender, Redirect(*attached.redirect))
+        if session.redirect is not None:
+            self._send(sender, Redirect(*session.redirect))
 
-    def _owed_to(self, peer: Peer, connect: Connect) -> OwedQueue | None:
-        return OwedQueue(self._store, peer, self._rows) if connect.durable else None
+    def _unacked_of(self, peer: Peer, connect: Connect) -> UnackedQueue | None:
+        return UnackedQueue(self._store, peer, self._sequences) if connect.durable else None
 
     def _taken_of(self, connect: Connect) -> int:
-        """The last durable notification taken of this run of a publisher."""
+        """The last durable notification taken of this epoch of a publisher."""
         known = self._store.marked(f"publisher/{connect.client}")
         if known is None:
             return 0
-        run, number = msgpack.decode(known)
-        return int(number) if run == connect.run else 0
+        epoch, number = msgpack.decode(known)
+        return int(number) if epoch == connect.epoch else 0
 
-    def _publish(self, publish: Publish, attached: ClientSession) -> None:
+    def _publish(self, publish: Publish, session: ClientSession) -> None:
         if publish.durable:
-            if publish.number <= attached.taken:
-                self._send(attached.peer, Taken(attached.taken))
+            if publish.number <= session.taken:
+                self._send(session.peer, Taken(session.taken))
                 return
-            if publish.number != attached.taken + 1:
+            if publish.number != session.taken + 1:
                 return  # one before it is missing, and will be repeated
-        elif publish.number <= attached.last_fired:
+        elif publish.number <= session.last_fired:
             return
-        if attached.published >= attached.granted:
-            if attached.waits_for:
+        if session.published >= session.granted:
+            if session.waits_for:
                 return
             raise LimitError(
                 f"more than {self.limits.publish_ahead} notifications ahead of what was granted",
                 limit="notifications published ahead",
                 maximum=self.limits.publish_ahead,
             )
-        self._count_publication(publish, attached)
+        self._count_publication(publish, session)
         try:
             self.limits.check_content(len(publish.content))
             if not isfinite(publish.time):
                 raise InvalidInputError("a notification's time of publication is no number")
             notification = self._read_content(publish.content)
-            attached.permission.check_publish(notification)
+            session.permission.check_publish(notification)
             if publish.durable and not self._keeps:
                 raise InvalidInputError("this broker keeps nothing: start it with a store")
         except KbnError as error:
-            self._refuse(attached.peer, publish, error)  # before `Taken`, which would confirm it
+            self._refuse(session.peer, publish, error)  # before `Taken`, which would confirm it
             return
         finally:
-            self._grant(attached)
+            self._grant(session)
             if publish.durable:
-                self._send(attached.peer, Taken(publish.number))
+                self._send(session.peer, Taken(publish.number))
         self.counts["published"] += 1
         envelope = Envelope(
-            attached.peer.name,
-            attached.run,
-            publish.number * 2 + publish.durable,
+            session.peer.name,
+            session.epoch,
+            publish.number,
             publish.time,
             publish.content,
             publish.durable,
             everywhere=self._advertises
-            and not self._is_advertised(notification, publish.content, attached),
-            path=() if attached.with_path else None,
+            and not self._is_advertised(notification, publish.content, session),
+            path=() if session.with_path else None,
         )
-        self._route(envelope, notification, None, attached)
+        self._route(envelope, notification, None, session)
 
-    def _count_publication(self, publish: Publish, attached: ClientSession) -> None:
+    def _count_publication(self, publish: Publish, session: ClientSession) -> None:
         """The number is used up, whether the notification is good or refused."""
         if not publish.durable:
-            attached.published += publish.number - attached.last_fired  # those lost count as well
-            attached.last_fired = publish.number
+            session.published += publish.number - session.last_fired  # those lost count as well
+            session.last_fired = publish.number
             return
-        attached.published += 1
-        attached.taken = publish.number
-        mark = msgpack.encode((attached.run, publish.number))
-        self._store.mark(f"publisher/{attached.peer.name}", mark)
+        session.published += 1
+        session.taken = publish.number
+        mark = msgpack.encode((session.epoch, publish.number))
+        self._store.mark(f"publisher/{session.peer.name}", mark)
 
-    def _grant(self, attached: ClientSession) -> None:
+    def _grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
         ahead = self.limits.publish_ahead
-        if not attached.waits_for and attached.granted - attached.published <= ahead // 2:
-            attached.granted = attached.published + ahead
-            self._send(attached.peer, Grant(attached.granted))
+        if not session.waits_for and session.granted - session.published <= ahead // 2:
+            session.granted = session.published + ahead
+            self._send(session.peer, Grant(session.granted))
 
     def _is_advertised(
-        self, notification: Notification, content_of: bytes, attached: ClientSession
+        self, notification: Notification, content_of: bytes, session: ClientSession
     ) -> bool:
         if NOTHING in content_of:  # below every class, so no two advertisements are apart for it
             return False
         return any(
-            attached.advertisements[id].matches(notification, self.table.ontology)
-            for id in attached.in_force
+            session.advertisements[id].matches(notification, self.table.ontology)
+            for id in session.in_force
         )
 
-    def _subscribe(self, attached: ClientSession, id: int, subscription: Subscription) -> None:
-        known = attached.subscriptions.get(id)
+    def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
+        known = session.subscriptions.get(id)
         if known == subscription:
             return
-        self.limits.check_subscription(subscription, len(attached.subscriptions))
-        attached.permission.check_subscribe(subscription)
+        self.limits.check_subscription(subscription, len(session.subscriptions))
+        session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
-        self._tell_interest(self.table.add((attached.peer, id), subscription))
-        if not attached.subscriptions and self._hops_every_s:
-            self._send(attached.peer, ReportHops(self._hops_every_s))
-        attached.subscriptions[id] = subscription
-        self.changes.of_wishes(attached.peer.name)
-        if attached.owed is not None:
+        self._tell_interest(self.table.add((session.peer, id), subscription))
+        if not session.subscriptions and self._hops_every_s:
+            self._send(session.peer, ReportHops(self._hops_every_s))
+        session.subscriptions[id] = subscription
+        self.changes.of_wishes(session.peer.name)
+        if session.unacked is not None:
             text = json.dumps(subscription.to_json(), separators=(",", ":"))
-            self._store.keep_subscription(attached.peer.name, id, text)
+            self._store.keep_subscription(session.peer.name, id, text)
 
-    def _unsubscribe(self, attached: ClientSession, id: int) -> None:
-        if attached.subscriptions.pop(id, None) is None:
+    def _unsubscribe(self, session: ClientSession, id: int) -> None:
+        if session.subscriptions.pop(id, None) is None:
             return
-        self._tell_interest(self.table.remove((attached.peer, id)))
-        self.changes.of_wishes(attached.peer.name)
-        if attached.owed is not None:
-            self._store.forget_subscription(attached.peer.name, id)
+        self._tell_interest(self.table.remove((session.peer, id)))
+        self.changes.of_wishes(session.peer.name)
+        if session.unacked is not None:
+            self._store.forget_subscription(session.peer.name, id)
 
-    def _advertise(self, attached: ClientSession, id: int, advertisement: Subscription) -> None:
-        attached.permission.check_publish(
+    def _advertise(self, session: ClientSession, id: int, advertisement: Subscription) -> None:
+        session.permission.check_publish(
             {c.attribute for filter in advertisement.filters for c in filter}
         )
-        peer = attached.peer
-        if id not in attached.advertisements:
-            self.limits.check_subscription(advertisement, len(attached.advertisements))
-            attached.advertisements[id] = advertisement
+        peer = session.peer
+        if id not in session.advertisements:
+            self.limits.check_subscription(advertisement, len(session.advertisements))
+            session.advertisements[id] = advertisement
             if self._advertises:
                 self._tell_offer(self.offers.add((peer, id), advertisement))
 
         def in_force() -> None:
-            attached.in_force.add(id)
+            session.in_force.add(id)
             self._send(peer, Done("advertise", id))
 
         self._wave(in_force)
 
-    def _unadvertise(self, attached: ClientSession, id: int) -> None:
-        attached.in_force.discard(id)
-        if attached.advertisements.pop(id, None) is not None:
-            self._tell_offer(self.offers.remove((attached.peer, id)))
+    def _unadvertise(self, session: ClientSession, id: int) -> None:
+        session.in_force.discard(id)
+        if session.advertisements.pop(id, None) is not None:
+            self._tell_offer(self.offers.remove((session.peer, id)))
 
-    def _leave(self, attached: ClientSession, request: int) -> None:
-        if attached.leaving == request:
+    def _leave(self, session: ClientSession, request: int) -> None:
+        if session.leaving == request:
             return
-        attached.leaving = request
-        self._wave(lambda: self._drained(attached))
+        session.leaving = request
+        self._wave(lambda: self._drained(session))
 
-    def _drained(self, attached: ClientSession) -> None:
+    def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
-        for id in list(attached.subscriptions):
-            self._unsubscribe(attached, id)
-        attached.is_drained = True
-        self._to_pump[attached.peer.name] = attached
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+        session.is_drained = True
+        self._to_pump[session.peer.name] = session
 
-    def _detach(self, attached: ClientSession) -> None:
+    def _detach(self, session: ClientSession) -> None:
         """A client is away: a durable one is kept, another forgotten."""
-        attached.is_connected = False
-        self._release_publishers(attached)
-        for id in list(attached.advertisements):
-            self._unadvertise(attached, id)
-        if attached.owed is None:
-            self._forget(attached)
+        session.is_connected = False
+        self._release_publishers(session)
+        for id in list(session.advertisements):
+            self._unadvertise(session, id)
+        if session.unacked is None:
+            self._forget(session)
 
-    def _forget(self, attached: ClientSession) -> None:
-        for id in list(attached.subscriptions):
-            self._unsubscribe(attached, id)
-        for id in list(attached.advertisements):
-            self._unadvertise(attached, id)
-        if attached.owed is not None:
-            self._store.forget_client(attached.peer.name)
-            self._store.unmark(f"redirect/{attached.peer.name}")
-        self._clients.pop(attached.peer.name, None)
-        self._to_pump.pop(attached.peer.name, None)
-        self._release_publishers(attached)
+    def _forget(self, session: ClientSession) -> None:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+        for id in list(session.advertisements):
+            self._unadvertise(session, id)
+        if session.unacked is not None:
+            self._store.forget_client(session.peer.name)
+            self._store.unmark(f"redirect/{session.peer.name}")
+        self._clients.pop(session.peer.name, None)
+        self._to_pump.pop(session.peer.name, None)
+        self._release_publishers(session)
 
     def _answer(
-        self, attached: ClientSession, request: int, what: str, about: dict[str, Any]
+        self, session: ClientSession, request: int, what: str, about: dict[str, Any]
     ) -> None:
         answer = self.answers.get(what)
         if answer is None:
             known = ", ".join(sorted(self.answers))
             raise InvalidInputError(f"this broker cannot be asked {what!r}; it knows {known}")
-        attached.permission.check_manage()
-        self._send(attached.peer, Answer(request, answer(about)))
+        session.permission.check_manage()
+        self._send(session.peer, Answer(request, answer(about)))
 
     def _report_hops(self, about: dict[str, Any]) -> dict[str, Any]:
         """Have subscribers say how far their notifications came: now, and then `every` so often.
@@ -346,23 +346,23 @@ class Service(Links):
             self._hops_every_s = float(every_s)
         wanted = self._clients.keys() if names is None else set(names)
         asked = [
-            attached
-            for name, attached in self._clients.items()
-            if attached.is_connected and attached.subscriptions and name in wanted
+            session
+            for name, session in self._clients.items()
+            if session.is_connected and session.subscriptions and name in wanted
         ]
-        for attached in asked:
-            self._send(attached.peer, ReportHops(float(every_s)))
+        for session in asked:
+            self._send(session.peer, ReportHops(float(every_s)))
         return {"asked": len(asked)}
 
-    def _told_hops(self, hops: Hops, attached: ClientSession) -> None:
+    def _told_hops(self, hops: Hops, session: ClientSession) -> None:
         if max(len(hops.counts), len(hops.publishers)) > HOPS_MAX:
             raise LimitError(
                 f"a report of hops has at most {HOPS_MAX} lines",
                 limit="lines of a report",
                 maximum=HOPS_MAX,
             )
-        attached.hops = hops
-        self.changes.of_hops(attached.peer.name)
+        session.hops = hops
+        self.changes.of_hops(session.peer.name)
 
     def _move_clients(self, about: dict[str, Any]) -> dict[str, Any]:
         """Send clients to another: `clients` names them; `broker` and `url` say where."""
@@ -376,12 +376,12 @@ class Service(Links):
         if unknown:
             raise InvalidInputError(f"no client here is called {unknown[0]!r}")
         for name in names:
-            attached = self._clients[name]
-            attached.redirect = (broker, url)
-            if attached.owed is not None:
-                self._store.mark(f"redirect/{name}", msgpack.encode(attached.redirect))
-            if attached.is_connected:
-                self._send(attached.peer, Redirect(broker, url))
+            session = self._clients[name]
+            session.redirect = (broker, url)
+            if session.unacked is not None:
+                self._store.mark(f"redirect/{name}", msgpack.encode(session.redirect))
+            if session.is_connected:
+                self._send(session.peer, Redirect(broker, url))
         return {"moving": len(names)}
 
     def _refuse(self, sender: Peer, message: FromClient, error: KbnError) -> None:
@@ -395,20 +395,20 @@ class Service(Links):
             ),
             0,
         )
-        if isinstance(message, Publish):
-            reference = message.number * 2 + message.durable  # as in the notification's id
-        self._send(sender, Refused(what, reference, type(error).__name__, str(error)))
+        durable = isinstance(message, Publish) and message.durable
+        kind, reason = type(error).__name__, str(error)
+        self._send(sender, Refused(what, reference, kind, reason, durable))
 
-    def _pump(self, attached: ClientSession) -> None:
-        """Send a client what it is owed, as far as its credit goes."""
-        for delivery in attached.deliveries():
+    def _pump(self, session: ClientSession) -> None:
+        """Send a client what it is unacked, as far as its credit goes."""
+        for delivery in session.deliveries():
             self.counts["delivered"] += 1
-            self._send(attached.peer, delivery)
-        if attached.when_slow == "block" and attached.has_room(self.limits):
-            self._release_publishers(attached)
-        if attached.is_drained and attached.is_empty and attached.leaving is not None:
-            self._send(attached.peer, Left(attached.leaving))
-            self._forget(attached)
+            self._send(session.peer, delivery)
+        if session.when_slow == "block" and session.has_room(self.limits):
+            self._release_publishers(session)
+        if session.is_drained and session.is_empty and session.leaving is not None:
+            self._send(session.peer, Left(session.leaving))
+            self._forget(session)
 
     def _release_publishers(self, slow: ClientSession) -> None:
         """Those that a slow client had stopped need not wait for it any longer."""
@@ -419,45 +419,45 @@ class Service(Links):
                 publisher.waits_for.discard(slow.peer.name)
                 self._grant(publisher)
 
-    def _deliver_again(self, attached: ClientSession, after_s: float) -> None:
-        unheard = attached.owed is not None and attached.owed.in_flight
-        is_stuck = unheard or attached.sent >= attached.credit
-        if attached.is_connected and is_stuck and self._now - attached.progress_at >= after_s:
-            attached.start_again(self._now)
-            self._to_pump[attached.peer.name] = attached
+    def _deliver_again(self, session: ClientSession, after_s: float) -> None:
+        unheard = session.unacked is not None and session.unacked.in_flight
+        is_stuck = unheard or session.sent >= session.credit
+        if session.is_connected and is_stuck and self._now - session.progress_at >= after_s:
+            session.start_again(self._now)
+            self._to_pump[session.peer.name] = session
 
     def _restore(self) -> None:
         """Attach the durable clients that the store has kept."""
         for kept in self._store.clients():
             peer = Peer("client", kept.name)
             permission = self._authorizer.admit(kept.name, "") or _UNTIL_IT_COMES
-            attached = ClientSession(
+            session = ClientSession(
                 peer, 0, permission, kept.window, kept.when_slow,  # type: ignore[arg-type]
-                OwedQueue(self._store, peer, self._rows), is_connected=False,
+                UnackedQueue(self._store, peer, self._sequences), is_connected=False,
             )  # fmt: skip
             redirect = self._store.marked(f"redirect/{kept.name}")
-            attached.redirect = (
+            session.redirect = (
                 None if redirect is None else msgpack.decode(redirect, type=tuple[str, str])
             )
-            self._clients[kept.name] = attached
+            self._clients[kept.name] = session
             for id, text in kept.subscriptions.items():
-                self._restore_subscription(attached, id, text)
+                self._restore_subscription(session, id, text)
 
-    def _restore_subscription(self, attached: ClientSession, id: int, text: str) -> None:
+    def _restore_subscription(self, session: ClientSession, id: int, text: str) -> None:
         subscription = self._parsed(text, is_text=False)
-        attached.subscriptions[id] = subscription
-        self.table.add((attached.peer, id), subscription)
+        session.subscriptions[id] = subscription
+        self.table.add((session.peer, id), subscription)
 
-    def _client_status(self, attached: ClientSession) -> dict[str, Any]:
-        owed = attached.owed
+    def _client_status(self, session: ClientSession) -> dict[str, Any]:
+        unacked = session.unacked
         return {
-            "client": attached.peer.name,
-            "connected": attached.is_connected,
-            "durable": owed is not None,
-            "subscriptions": len(attached.subscriptions),
-            "queued": len(attached.queue) if owed is None else len(owed),
-            "dropped": attached.dropped,
-            "published": attached.published,
+            "client": session.peer.name,
+            "connected": session.is_connected,
+            "durable": unacked is not None,
+            "subscriptions": len(session.subscriptions),
+            "queued": len(session.queue) if unacked is None else len(unacked),
+            "dropped": session.dropped,
+            "published": session.published,
         }
 
 

@@ -58,7 +58,7 @@ class SpanningTree:
             if known is not None and known.number >= state.number:
                 continue
             news = True
-            if state.broker == self._name:  # of an earlier run of ours
+            if state.broker == self._name:  # of an earlier epoch of ours
                 mine = self._states[self._name]
                 self._states[self._name] = LinkState(self._name, state.number + 1, mine.links)
             else:

@@ -6,7 +6,6 @@ broker at a time has it.
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,12 +18,12 @@ from kbn.broker.sqlite_advice import advice
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
-    Owed,
-    Rows,
+    Sequences,
+    StoredUnacked,
     StoreError,
     check_limit,
     check_number,
-    check_row,
+    check_sequence,
     check_text,
     clamped,
     no_client,
@@ -35,17 +34,16 @@ from kbn.errors import InvalidInputError, KbnError
 # The file. `application_id` and `user_version` are SQLite's own places for whose file it is.
 
 _OURS = 0x6B626E62  # "kbnb"
-_VERSION = 1
+_VERSION = 2
 _TABLES = [
-    "CREATE TABLE broker (identity TEXT NOT NULL, run INTEGER NOT NULL)",
     "CREATE TABLE client (name TEXT PRIMARY KEY, window INTEGER NOT NULL, when_slow TEXT NOT NULL)"
     " WITHOUT ROWID",
     "CREATE TABLE subscription (client TEXT NOT NULL, id INTEGER NOT NULL, json TEXT NOT NULL,"
     " PRIMARY KEY (client, id)) WITHOUT ROWID",
     "CREATE TABLE body (key INTEGER PRIMARY KEY, envelope BLOB NOT NULL)",
-    "CREATE TABLE owed (kind TEXT NOT NULL, name TEXT NOT NULL, row INTEGER NOT NULL,"
-    " key INTEGER NOT NULL, note BLOB NOT NULL, PRIMARY KEY (kind, name, row)) WITHOUT ROWID",
-    "CREATE INDEX owed_by_key ON owed (key)",
+    "CREATE TABLE unacked (kind TEXT NOT NULL, name TEXT NOT NULL, sequence INTEGER NOT NULL,"
+    " key INTEGER NOT NULL, note BLOB NOT NULL, PRIMARY KEY (kind, name, sequence)) WITHOUT ROWID",
+    "CREATE INDEX unacked_by_key ON unacked (key)",
     "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE seen (number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE)",
 ]
@@ -63,11 +61,10 @@ class SqliteStore:
     """A store in a file, for one broker at a time.
 
     With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
-    the operating system: it survives the broker's end, but not a power failure. The run's number
-    is always written through. Not for several threads at once.
+    the operating system: it survives the broker's end, but not a power failure. Not for
+    several threads at once.
     """
 
-    identity: str
     _key: int  # of the newest body
     _newest: int  # the number of the newest id seen
     _forgotten: int  # ids up to this number are forgotten, wherever they still are
@@ -91,27 +88,18 @@ class SqliteStore:
         except KbnError:
             self._connection.close()
             raise
-        ((self.identity,),) = self._query("SELECT identity FROM broker")
 
     @property
     def is_dirty(self) -> bool:
         return bool(
             self._bodies
             or self._new
-            or self._settled
+            or self._acked
             or self._facts
             or self._ids
             or self._loose
             or self._in_transaction()
         )
-
-    def run(self) -> int:
-        assert not self.is_dirty, "a run begins before anything is changed"
-        self._set_sync("full")
-        ((number,),) = self._write("UPDATE broker SET run = run + 1 RETURNING run")
-        self.commit()
-        self._set_sync(self._sync)
-        return int(number)
 
     def clients(self) -> list[KeptClient]:
         kept = {
@@ -129,7 +117,7 @@ class SqliteStore:
     def forget_client(self, name: str) -> None:
         self._write("DELETE FROM subscription WHERE client = ?", name)
         self._write("DELETE FROM client WHERE name = ?", name)
-        self.forget_owed(Peer("client", name))
+        self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         check_number(id)
@@ -149,52 +137,42 @@ class SqliteStore:
         self._collect(len(envelope_bytes))
         return self._key
 
-    def owe(self, peer: Peer, row: int, key: int, note: bytes = b"") -> None:
+    def push(self, peer: Peer, sequence: int, key: int, note: bytes = b"") -> None:
         new = self._new.get(peer)
         if new is None:
             check_text(peer.name)
-            if row <= self._last.get(peer, row - 1):
+            if sequence <= self._last.get(peer, sequence - 1):
                 self._apply(peer)
-        check_row(row, new.last if new else self._last.get(peer), peer)
+        check_sequence(sequence, new.last if new else self._last.get(peer), peer)
         if key not in self._bodies:
             self._check_key(key)
         if new is None:
-            new = self._new[peer] = Rows()
-        new.add(row, key, note)
+            new = self._new[peer] = Sequences()
+        new.add(sequence, key, note)
         self._collect(len(note))
 
-    def owed(self, peer: Peer, after: int, count: int) -> list[Owed]:
+    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
         self._apply(peer)
         if peer in self._new:
             self._flush()
         found = self._query(
-            "SELECT row, key, note, envelope FROM owed JOIN body USING (key)"
-            " WHERE kind = ? AND name = ? AND row > ? ORDER BY row LIMIT ?",
+            "SELECT sequence, key, note, envelope FROM unacked JOIN body USING (key)"
+            " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?",
             *(*peer, clamped(after), clamped(max(count, 0))),
         )
-        return [Owed(*each) for each in found]
+        return [StoredUnacked(*each) for each in found]
 
-    def owed_count(self, peer: Peer) -> int:
+    def unacked_count(self, peer: Peer) -> int:
         self._apply(peer)
         return self._stored.get(peer, 0) + len(self._new.get(peer, ()))
 
-    def debtors(self) -> list[Peer]:
-        self._apply_all()
-        return sorted(self._stored.keys() | self._new.keys())
+    def ack(self, peer: Peer, sequence: int) -> None:
+        self._ack_new(peer, sequence)
+        if sequence > self._acked.get(peer, sequence - 1) and peer in self._stored:
+            self._acked[peer] = clamped(sequence)
 
-    def settle(self, peer: Peer, row: int) -> None:
-        self._remove_new(peer, None, row)
-        if row > self._settled.get(peer, row - 1) and peer in self._stored:
-            self._settled[peer] = clamped(row)
-
-    def settle_one(self, peer: Peer, row: int) -> None:
-        self._remove_new(peer, row, row)
-        self._apply(peer)
-        if clamped(row) == row:
-            self._remove_stored(peer, row, row)
-
-    def forget_owed(self, peer: Peer) -> None:
-        self.settle(peer, INTEGER_MAX)
+    def forget_unacked(self, peer: Peer) -> None:
+        self.ack(peer, INTEGER_MAX)
 
     def mark(self, name: str, value: bytes) -> None:
         check_text(name)
@@ -239,13 +217,6 @@ class SqliteStore:
             number = int(found[0][0]) if found else 0
         return number > self._forgotten
 
-    def size(self) -> int:
-        self._flush()
-        ((pages,),) = self._query("PRAGMA page_count")
-        ((free,),) = self._query("PRAGMA freelist_count")
-        ((page_bytes,),) = self._query("PRAGMA page_size")
-        return int((pages - free) * page_bytes) + sum(map(len, self._bodies.values()))
-
     def commit(self) -> None:
         if not self.is_dirty:
             return
@@ -253,7 +224,7 @@ class SqliteStore:
         self._bodies.clear()
         self._write_many(
             "DELETE FROM body WHERE key BETWEEN ? AND ?"
-            " AND NOT EXISTS (SELECT 1 FROM owed WHERE owed.key = body.key)",
+            " AND NOT EXISTS (SELECT 1 FROM unacked WHERE unacked.key = body.key)",
             _spans(self._loose),
         )
         self._loose.clear()
@@ -275,17 +246,17 @@ class SqliteStore:
     def _reload(self) -> None:
         """Forget what was collected, and learn the little that is kept in memory from the file."""
         self._bodies: dict[int, bytes] = {}
-        self._new: dict[Peer, Rows] = {}
+        self._new: dict[Peer, Sequences] = {}
         self._facts: dict[str, bytes | None] = {}
         self._ids: dict[bytes, int] = {}
         self._loose: set[int] = set()
-        self._settled: dict[Peer, int] = {}
+        self._acked: dict[Peer, int] = {}
         self._collected_bytes = 0
         self._stored: dict[Peer, int] = {}
         self._last: dict[Peer, int] = {}
         execute = self._connection.execute
         for kind, name, count, last in execute(
-            "SELECT kind, name, count(*), max(row) FROM owed GROUP BY kind, name"
+            "SELECT kind, name, count(*), max(sequence) FROM unacked GROUP BY kind, name"
         ):
             self._stored[Peer(kind, name)] = count
             self._last[Peer(kind, name)] = last
@@ -298,40 +269,36 @@ class SqliteStore:
         if not self._query("SELECT 1 FROM body WHERE key = ?", key):
             raise no_publication(key)
 
-    def _remove_new(self, peer: Peer, first: int | None, last: int) -> None:
+    def _ack_new(self, peer: Peer, sequence: int) -> None:
         new = self._new.get(peer)
         if new is None:
             return
-        keys = new.remove(first, last)
+        keys = new.remove_to(sequence)
         self._loose.update(key for key in keys if key not in self._bodies)
         if not new:
             del self._new[peer]
 
     def _apply(self, peer: Peer) -> None:
-        """Forward out the settling of a peer's stored rows, which was put off to do it once."""
-        row = self._settled.pop(peer, None)
-        if row is not None:
-            self._remove_stored(peer, -INTEGER_MAX - 1, row)
+        """Remove what a peer has acknowledged from the file; put off until here, to do it once."""
+        sequence = self._acked.pop(peer, None)
+        if sequence is not None:
+            self._ack_stored(peer, sequence)
 
     def _apply_all(self) -> None:
-        for peer in list(self._settled):
+        for peer in list(self._acked):
             self._apply(peer)
 
-    def _remove_stored(self, peer: Peer, first: int, last: int) -> None:
+    def _ack_stored(self, peer: Peer, sequence: int) -> None:
         if peer not in self._stored:
             return
         removed = self._write(
-            "DELETE FROM owed WHERE kind = ? AND name = ? AND row BETWEEN ? AND ? RETURNING key",
-            *(*peer, first, last),
+            "DELETE FROM unacked WHERE kind = ? AND name = ? AND sequence <= ? RETURNING key",
+            *(*peer, sequence),
         )
         self._loose.update(key for (key,) in removed)
         self._stored[peer] -= len(removed)
         if not self._stored[peer]:
             del self._stored[peer], self._last[peer]
-        elif last >= self._last[peer]:
-            ((self._last[peer],),) = self._query(
-                "SELECT max(row) FROM owed WHERE kind = ? AND name = ?", *peer
-            )
 
     def _collect(self, size: int) -> None:
         self._collected_bytes += size + _BYTES_PER_ROW
@@ -341,29 +308,29 @@ class SqliteStore:
     def _flush(self) -> None:
         """Hand what was collected to SQLite, in the transaction that is open.
 
-        A body that nobody is owed yet stays behind: it may never be needed.
+        A body that no peer needs yet stays behind: it may never be needed.
         """
         self._collected_bytes = 0
         self._apply_all()
-        self._flush_owed()
+        self._flush_unacked()
         self._flush_facts()
         self._flush_ids()
 
-    def _flush_owed(self) -> None:
+    def _flush_unacked(self) -> None:
         rows: list[tuple[object, ...]] = []
         bodies: dict[int, bytes] = {}
         for peer, new in self._new.items():
-            for row, key, note in new.after(-INTEGER_MAX - 2, len(new)):
-                rows.append((*peer, row, key, note))
+            for sequence, key, note in new.after(-INTEGER_MAX - 2, len(new)):
+                rows.append((*peer, sequence, key, note))
                 if key in self._bodies:
                     bodies[key] = self._bodies[key]
         self._write_many("INSERT INTO body VALUES (?, ?)", list(bodies.items()))
-        self._write_many("INSERT INTO owed VALUES (?, ?, ?, ?, ?)", rows)
+        self._write_many("INSERT INTO unacked VALUES (?, ?, ?, ?, ?)", rows)
         for key in bodies:
             del self._bodies[key]
         for peer, new in self._new.items():
             self._stored[peer] = self._stored.get(peer, 0) + len(new)
-            self._last[peer] = new.rows[-1]
+            self._last[peer] = new.numbers[-1]
         self._new.clear()
 
     def _flush_facts(self) -> None:
@@ -460,7 +427,6 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
     if is_empty:
         for table in _TABLES:
             connection.execute(table)
-        connection.execute("INSERT INTO broker VALUES (?, 0)", (secrets.token_hex(16),))
         connection.execute(f"PRAGMA application_id = {_OURS}")
         connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")

@@ -1,25 +1,25 @@
 """Store: what a broker must not lose, in memory or in a file.
 
-A store keeps the durable clients and their subscriptions, the publications that somebody is still
-owed, small facts (*marks*) and the newest ids seen. A *body* is one publication in bytes; each peer
-that is owed it has a *row* that points to it by its *key*, so that many peers share one body.
+A store keeps the durable clients and their subscriptions, the publications that some peer has not
+acknowledged, small facts (*marks*) and the newest ids seen. A *body* is one publication in bytes;
+each peer it goes to has a *sequence* that points to it by its *key*, so that many peers share one
+body.
 
 Everything is provisional until `commit`, which makes all of it permanent or nothing; `rollback`,
 like a crash, goes back to the last commit. Reading sees what was not committed yet. A body that
-nobody is owed is removed at the commit, not before: a broker may settle one peer and then owe
-another. Times never come from here.
+no peer still needs is removed at the commit, not before: one peer may acknowledge it before it is
+queued for another. Times never come from here.
 
 `MemoryStore` does every change on one copy and repeats it on another when it is committed.
-`SqliteStore` collects changes in memory and writes them together: what is owed and settled between
-two commits never reaches the file. It reads from the file, so memory holds only the changes since
-the last commit, up to a bound, and per peer a count and the last row.
+`SqliteStore` collects changes in memory and writes them together: what is queued and acknowledged
+between two commits never reaches the file. It reads from the file, so memory holds only the changes
+since the last commit, up to a bound, and per peer a count and the last sequence.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -51,10 +51,10 @@ class KeptClient:
     subscriptions: dict[int, str] = field(default_factory=dict)
 
 
-class Owed(NamedTuple):
-    """A publication that a peer is owed; `note` is whatever the broker wrote beside it."""
+class StoredUnacked(NamedTuple):
+    """A publication that a peer has not acknowledged; `note` is what the broker wrote beside it."""
 
-    row: int
+    sequence: int
     key: int
     note: bytes
     envelope: bytes
@@ -67,15 +67,8 @@ class Store(Protocol):
     """
 
     @property
-    def identity(self) -> str:
-        """The same as long as the store exists, and no other's."""
-
-    @property
     def is_dirty(self) -> bool:
         """Whether there is something to commit."""
-
-    def run(self) -> int:
-        """A number larger than any before it, permanent at once; ask before anything is changed."""
 
     def clients(self) -> list[KeptClient]:
         """Every client kept, by name."""
@@ -84,7 +77,7 @@ class Store(Protocol):
         """Keep a client, or change how it wants its deliveries; its subscriptions stay."""
 
     def forget_client(self, name: str) -> None:
-        """Forget a client with its subscriptions and everything owed to it."""
+        """Forget a client, its subscriptions and its unacked publications."""
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         """Keep a subscription of a client that is kept, in place of any under the same number."""
@@ -92,28 +85,22 @@ class Store(Protocol):
     def forget_subscription(self, client: str, id: int) -> None: ...
 
     def keep(self, envelope_bytes: bytes) -> int:
-        """Keep a publication for those it will be owed to; its key."""
+        """Keep a publication for the peers it goes to; its key."""
 
-    def owe(self, peer: Peer, row: int, key: int, note: bytes = b"") -> None:
-        """Owe a kept publication, under a row above all that the peer is owed."""
+    def push(self, peer: Peer, sequence: int, key: int, note: bytes = b"") -> None:
+        """Queue a kept publication for a peer, with a sequence above its other sequences."""
 
-    def owed(self, peer: Peer, after: int, count: int) -> list[Owed]:
-        """The first `count` publications the peer is owed under rows above `after`, in order."""
+    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
+        """The first `count` unacked publications of the peer with sequences above `after`."""
 
-    def owed_count(self, peer: Peer) -> int:
-        """How many publications the peer is owed; cheap."""
+    def unacked_count(self, peer: Peer) -> int:
+        """How many publications the peer has not acknowledged; cheap."""
 
-    def debtors(self) -> list[Peer]:
-        """Every peer that is owed something, in order."""
+    def ack(self, peer: Peer, sequence: int) -> None:
+        """The peer has everything up to this sequence."""
 
-    def settle(self, peer: Peer, row: int) -> None:
-        """The peer is owed nothing any more under rows up to this one."""
-
-    def settle_one(self, peer: Peer, row: int) -> None:
-        """The peer is owed nothing any more under this row."""
-
-    def forget_owed(self, peer: Peer) -> None:
-        """The peer is owed nothing any more."""
+    def forget_unacked(self, peer: Peer) -> None:
+        """The peer needs nothing any more."""
 
     def mark(self, name: str, value: bytes) -> None:
         """Remember a small fact, in place of any of the same name."""
@@ -129,9 +116,6 @@ class Store(Protocol):
         """Remember an id, and of all only the newest `limit`; seeing one again changes nothing."""
 
     def has_seen(self, id: bytes) -> bool: ...
-
-    def size(self) -> int:
-        """About how many bytes are kept."""
 
     def commit(self) -> None:
         """Make everything permanent; StoreError if it cannot be, and then it is as if undone."""
@@ -160,10 +144,12 @@ def check_text(text: str) -> None:
             raise InvalidInputError(f"{text!r} is not valid Unicode text") from None
 
 
-def check_row(row: int, last: int | None, peer: Peer) -> None:
-    check_number(row)
-    if last is not None and row <= last:
-        raise InvalidInputError(f"row {row} of {peer.kind} {peer.name} is not above row {last}")
+def check_sequence(sequence: int, last: int | None, peer: Peer) -> None:
+    check_number(sequence)
+    if last is not None and sequence <= last:
+        raise InvalidInputError(
+            f"sequence {sequence} of {peer.kind} {peer.name} is not above sequence {last}"
+        )
 
 
 def check_limit(limit: int) -> None:
@@ -171,37 +157,37 @@ def check_limit(limit: int) -> None:
         raise InvalidInputError(f"at least one id must be remembered, not {limit}")
 
 
-class Rows:
-    """What one peer is owed: rows in order, and for each its key and note."""
+class Sequences:
+    """What one peer has not acknowledged: sequences in order, with the key and note of each."""
 
-    __slots__ = ("entries", "rows")
+    __slots__ = ("entries", "numbers")
 
     def __init__(self) -> None:
-        self.rows: list[int] = []
+        self.numbers: list[int] = []
         self.entries: dict[int, tuple[int, bytes]] = {}
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.numbers)
 
     @property
     def last(self) -> int | None:
-        return self.rows[-1] if self.rows else None
+        return self.numbers[-1] if self.numbers else None
 
-    def add(self, row: int, key: int, note: bytes) -> None:
-        self.rows.append(row)
-        self.entries[row] = key, note
+    def add(self, sequence: int, key: int, note: bytes) -> None:
+        self.numbers.append(sequence)
+        self.entries[sequence] = key, note
 
-    def remove(self, first: int | None, last: int) -> list[int]:
-        """Take out the rows from `first` (or the beginning) to `last`; their keys."""
-        start = 0 if first is None else bisect_left(self.rows, first)
-        end = bisect_right(self.rows, last)
-        keys = [self.entries.pop(row)[0] for row in self.rows[start:end]]
-        del self.rows[start:end]
+    def remove_to(self, last: int) -> list[int]:
+        """Take out the sequences up to `last`; their keys."""
+        end = bisect_right(self.numbers, last)
+        keys = [self.entries.pop(sequence)[0] for sequence in self.numbers[:end]]
+        del self.numbers[:end]
         return keys
 
-    def after(self, row: int, count: int) -> list[tuple[int, int, bytes]]:
-        start = bisect_right(self.rows, row)
-        return [(row, *self.entries[row]) for row in self.rows[start : start + max(count, 0)]]
+    def after(self, sequence: int, count: int) -> list[tuple[int, int, bytes]]:
+        start = bisect_right(self.numbers, sequence)
+        found = self.numbers[start : start + max(count, 0)]
+        return [(sequence, *self.entries[sequence]) for sequence in found]
 
 
 class _Contents:
@@ -213,7 +199,7 @@ class _Contents:
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         self.bodies: dict[int, bytes] = {}
         self.claims: Counter[int] = Counter()
-        self.ledger: dict[Peer, Rows] = {}
+        self.unacked: dict[Peer, Sequences] = {}
         self.key = 0
         self.loose: set[int] = set()
 
@@ -225,7 +211,7 @@ class _Contents:
 
     def forget_client(self, name: str) -> None:
         self.kept.pop(name, None)
-        self.forget_owed(Peer("client", name))
+        self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         check_number(id)
@@ -244,27 +230,27 @@ class _Contents:
         self.loose.add(self.key)
         return self.key
 
-    def owe(self, peer: Peer, row: int, key: int, note: bytes) -> None:
-        rows = self.ledger.get(peer) or Rows()
-        check_row(row, rows.last, peer)
+    def push(self, peer: Peer, sequence: int, key: int, note: bytes) -> None:
+        waiting = self.unacked.get(peer) or Sequences()
+        check_sequence(sequence, waiting.last, peer)
         if key not in self.bodies:
             raise no_publication(key)
-        self.ledger[peer] = rows
-        rows.add(row, key, note)
+        self.unacked[peer] = waiting
+        waiting.add(sequence, key, note)
         self.claims[key] += 1
 
-    def remove(self, peer: Peer, first: int | None, last: int) -> None:
-        rows = self.ledger.get(peer)
-        if rows is None:
+    def ack(self, peer: Peer, sequence: int) -> None:
+        waiting = self.unacked.get(peer)
+        if waiting is None:
             return
-        keys = rows.remove(first, last)
+        keys = waiting.remove_to(sequence)
         self.claims.subtract(keys)
         self.loose.update(keys)
-        if not rows:
-            del self.ledger[peer]
+        if not waiting:
+            del self.unacked[peer]
 
-    def forget_owed(self, peer: Peer) -> None:
-        self.remove(peer, None, INTEGER_MAX)
+    def forget_unacked(self, peer: Peer) -> None:
+        self.ack(peer, INTEGER_MAX)
 
     def saw(self, id: bytes, limit: int) -> None:
         check_limit(limit)
@@ -280,7 +266,7 @@ class _Contents:
         self.facts.pop(name, None)
 
     def sweep(self) -> None:
-        """Remove the bodies that nobody is owed."""
+        """Remove the bodies that no peer needs."""
         for key in self.loose:
             if not self.claims[key]:
                 self.bodies.pop(key, None)
@@ -302,9 +288,7 @@ class MemoryStore:
     `rollback` is a crash, and afterwards the same object is what a restarted broker finds.
     """
 
-    def __init__(self, identity: str) -> None:
-        self.identity = identity
-        self._run = 0
+    def __init__(self) -> None:
         self._now = _Contents()
         self._safe = _Contents()
         self._journal: list[tuple[str, tuple[Any, ...]]] = []
@@ -312,11 +296,6 @@ class MemoryStore:
     @property
     def is_dirty(self) -> bool:
         return bool(self._journal)
-
-    def run(self) -> int:
-        assert not self.is_dirty, "a run begins before anything is changed"
-        self._run += 1
-        return self._run
 
     def clients(self) -> list[KeptClient]:
         kept = self._now.kept.values()
@@ -341,28 +320,25 @@ class MemoryStore:
         self._do("keep", envelope_bytes)
         return self._now.key
 
-    def owe(self, peer: Peer, row: int, key: int, note: bytes = b"") -> None:
-        self._do("owe", peer, row, key, note)
+    def push(self, peer: Peer, sequence: int, key: int, note: bytes = b"") -> None:
+        self._do("push", peer, sequence, key, note)
 
-    def owed(self, peer: Peer, after: int, count: int) -> list[Owed]:
-        rows = self._now.ledger.get(peer) or Rows()
+    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
+        waiting = self._now.unacked.get(peer) or Sequences()
         bodies = self._now.bodies
-        return [Owed(row, key, note, bodies[key]) for row, key, note in rows.after(after, count)]
+        return [
+            StoredUnacked(sequence, key, note, bodies[key])
+            for sequence, key, note in waiting.after(after, count)
+        ]
 
-    def owed_count(self, peer: Peer) -> int:
-        return len(self._now.ledger.get(peer, ()))
+    def unacked_count(self, peer: Peer) -> int:
+        return len(self._now.unacked.get(peer, ()))
 
-    def debtors(self) -> list[Peer]:
-        return sorted(self._now.ledger)
+    def ack(self, peer: Peer, sequence: int) -> None:
+        self._do("ack", peer, sequence)
 
-    def settle(self, peer: Peer, row: int) -> None:
-        self._do("remove", peer, None, row)
-
-    def settle_one(self, peer: Peer, row: int) -> None:
-        self._do("remove", peer, row, row)
-
-    def forget_owed(self, peer: Peer) -> None:
-        self._do("forget_owed", peer)
+    def forget_unacked(self, peer: Peer) -> None:
+        self._do("forget_unacked", peer)
 
     def mark(self, name: str, value: bytes) -> None:
         self._do("mark", name, value)
@@ -382,12 +358,6 @@ class MemoryStore:
 
     def has_seen(self, id: bytes) -> bool:
         return id in self._now.seen
-
-    def size(self) -> int:
-        now = self._now
-        texts = [text for kept in now.kept.values() for text in kept.subscriptions.values()]
-        blobs: list[Iterable[Any]] = [now.bodies.values(), now.facts.values(), now.seen, texts]
-        return sum(len(blob) for several in blobs for blob in several)
 
     def commit(self) -> None:
         for name, arguments in self._journal:

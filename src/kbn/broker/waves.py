@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kbn.broker.messages import Echo, Wave
+from kbn.broker.messages import Echo, Wave, WaveKind
 
 Request = Callable[[], None]
+WaveId = tuple[str, int, int, WaveKind]
 
 
 @dataclass(slots=True)
@@ -38,16 +39,21 @@ class Waves:
     """The waves that one broker has begun or passes on; `send` is given neighbour and message."""
 
     def __init__(
-        self, name: str, run: int, send: Callable[[str, Wave | Echo], None], first: int = 0
+        self,
+        name: str,
+        epoch: int,
+        send: Callable[[str, Wave | Echo], None],
+        kind: WaveKind = "barrier",
     ) -> None:
         self._name = name
-        self._run = run
+        self._epoch = epoch
         self._send = send
-        self._number = first
+        self._kind = kind
+        self._number = 0
         self._waiting: set[str] = set()
         self._served: list[Request] = []
         self._queued: list[Request] = []
-        self._passing: dict[tuple[str, int, int], _Passing] = {}
+        self._passing: dict[WaveId, _Passing] = {}
 
     @property
     def newest(self) -> Wave:
@@ -77,7 +83,7 @@ class Waves:
 
     def pass_on(self, wave: Wave, came_from: str, onwards: Iterable[str]) -> None:
         """Take part in another broker's wave."""
-        key = (wave.origin, wave.run, wave.number)
+        key = (wave.origin, wave.epoch, wave.number, wave.kind)
         known = self._passing.get(key)
         if known is not None:
             if came_from in known.passed_to:
@@ -95,8 +101,8 @@ class Waves:
 
     def echoed(self, echo: Echo, neighbour: str, neighbours: Iterable[str]) -> None:
         """A neighbour's part of the network has had the wave."""
-        key = (echo.origin, echo.run, echo.number)
-        if key == (self._name, self._run, self._number):
+        key = (echo.origin, echo.epoch, echo.number, echo.kind)
+        if key == (self._name, self._epoch, self._number, self._kind):
             self._waiting.discard(neighbour)
             if not self._waiting and self._served:
                 self._finish()
@@ -146,7 +152,7 @@ class Waves:
             self._waiting = set()
         self._start(neighbours)
 
-    def _echo_if_done(self, key: tuple[str, int, int]) -> None:
+    def _echo_if_done(self, key: WaveId) -> None:
         passing = self._passing.get(key)
         if passing is not None and not passing.waiting:
             del self._passing[key]
@@ -159,4 +165,4 @@ class Waves:
             request()
 
     def _wave(self) -> Wave:
-        return Wave(self._name, self._run, self._number)
+        return Wave(self._name, self._epoch, self._number, self._kind)

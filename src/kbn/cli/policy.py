@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbn.cli.output import AsJson, print_json, print_table
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.management import Policy, PolicySet
@@ -51,7 +52,9 @@ def check(
         return
     _print_for_people(found)
     off = sum(not policy.enabled for policy in found)
-    typer.echo(f"valid: {len(found)} policies" + (f", {off} of them not enabled" if off else ""))
+    typer.echo(
+        f"valid: {counted(len(found), 'policy')}" + (f", {off} of them not enabled" if off else "")
+    )
 
 
 @app.command("list")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
-    from kbn.filters.acceptance import accepts, compare, subject_family
-    from kbn.filters.bags import settled_bag
+    from kbn.filters.acceptance import accepts, operator_accepts, subject_family
+    from kbn.filters.bags import bag_with_known_kinds
     from kbn.filters.bulk import BulkReader
     from kbn.filters.cloudevents import from_cloudevent
     from kbn.filters.files import (
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from kbn.filters.json_form import (
         constraint_from_json,
         constraint_to_json,
-        decoded,
-        too_deep,
+        decode_json,
+        json_depth_error,
+        refuse_duplicate_names,
         value_from_json,
         value_to_json,
-        with_each_name_once,
     )
-    from kbn.filters.lexing import tokenize
+    from kbn.filters.lexing import tokenize_filter
     from kbn.filters.mentions import terms_named_in
     from kbn.filters.model import (
         MAX_ATTRIBUTES,
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
         Composite,
         Negated,
         Operator,
-        negate,
-        split_bag,
+        negate_operator,
+        split_bag_operator,
     )
     from kbn.filters.printing import print_time
-    from kbn.filters.semantics import covers, resolve
+    from kbn.filters.semantics import covers, resolve_terms
     from kbn.filters.values import (
         INT_MAX,
         INT_MIN,
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
         Family,
         Relation,
         Value,
-        checked,
-        family,
-        key,
+        check_value,
+        value_family,
+        value_key,
     )
-    from kbn.filters.vocabulary import settled
-    from kbn.filters.why import reasons
+    from kbn.filters.vocabulary import with_known_kind
+    from kbn.filters.why import match_reasons
 
 __all__ = [
     "INT_MAX",
@@ -91,34 +91,34 @@ __all__ = [
     "Subscription",
     "Value",
     "accepts",
-    "checked",
-    "compare",
+    "bag_with_known_kinds",
+    "check_value",
     "constraint_from_json",
     "constraint_to_json",
     "covers",
-    "decoded",
-    "family",
+    "decode_json",
     "from_cloudevent",
     "implies",
-    "key",
+    "json_depth_error",
+    "match_reasons",
     "may_intersect",
-    "negate",
+    "negate_operator",
+    "operator_accepts",
     "print_time",
     "read_notifications",
     "read_subscriptions",
-    "reasons",
-    "resolve",
-    "settled",
-    "settled_bag",
-    "split_bag",
+    "refuse_duplicate_names",
+    "resolve_terms",
+    "split_bag_operator",
     "subject_family",
     "subscription_texts",
     "terms_named_in",
-    "tokenize",
-    "too_deep",
+    "tokenize_filter",
+    "value_family",
     "value_from_json",
+    "value_key",
     "value_to_json",
-    "with_each_name_once",
+    "with_known_kind",
 ]
 
 __getattr__ = on_first_use(
@@ -146,33 +146,33 @@ __getattr__ = on_first_use(
         "Subscription": "kbn.filters.model",
         "Value": "kbn.filters.values",
         "accepts": "kbn.filters.acceptance",
-        "checked": "kbn.filters.values",
-        "compare": "kbn.filters.acceptance",
+        "check_value": "kbn.filters.values",
+        "operator_accepts": "kbn.filters.acceptance",
         "constraint_from_json": "kbn.filters.json_form",
         "constraint_to_json": "kbn.filters.json_form",
         "covers": "kbn.filters.semantics",
-        "decoded": "kbn.filters.json_form",
-        "family": "kbn.filters.values",
+        "decode_json": "kbn.filters.json_form",
+        "value_family": "kbn.filters.values",
         "from_cloudevent": "kbn.filters.cloudevents",
         "implies": "kbn.filters.implication",
-        "key": "kbn.filters.values",
+        "value_key": "kbn.filters.values",
         "may_intersect": "kbn.filters.intersection",
-        "negate": "kbn.filters.operators",
+        "negate_operator": "kbn.filters.operators",
         "print_time": "kbn.filters.printing",
         "read_notifications": "kbn.filters.files",
         "read_subscriptions": "kbn.filters.files",
-        "reasons": "kbn.filters.why",
-        "resolve": "kbn.filters.semantics",
-        "settled": "kbn.filters.vocabulary",
-        "settled_bag": "kbn.filters.bags",
-        "split_bag": "kbn.filters.operators",
+        "match_reasons": "kbn.filters.why",
+        "resolve_terms": "kbn.filters.semantics",
+        "with_known_kind": "kbn.filters.vocabulary",
+        "bag_with_known_kinds": "kbn.filters.bags",
+        "split_bag_operator": "kbn.filters.operators",
         "subject_family": "kbn.filters.acceptance",
         "subscription_texts": "kbn.filters.files",
         "terms_named_in": "kbn.filters.mentions",
-        "tokenize": "kbn.filters.lexing",
-        "too_deep": "kbn.filters.json_form",
+        "tokenize_filter": "kbn.filters.lexing",
+        "json_depth_error": "kbn.filters.json_form",
         "value_from_json": "kbn.filters.json_form",
         "value_to_json": "kbn.filters.json_form",
-        "with_each_name_once": "kbn.filters.json_form",
+        "refuse_duplicate_names": "kbn.filters.json_form",
     },
 )

@@ -21,14 +21,14 @@ from kbn.filters.operators import (
     AnyOperator,
     Negated,
     Operator,
-    negate,
-    split_bag,
+    negate_operator,
+    split_bag_operator,
 )
-from kbn.filters.values import Bag, Family, Operand, Relation, Value, family
-from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, settled
+from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family
+from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, with_known_kind
 from kbn.ontology import Term
 
-__all__ = ["accepts", "compare", "equivalents", "subject_family"]
+__all__ = ["accepts", "equivalents", "operator_accepts", "subject_family"]
 
 _NEGATIVE = frozenset({Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A})
 _TERM_FAMILIES = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL, Family.TERM})
@@ -45,28 +45,28 @@ def accepts(constraint: Constraint, value: Value, ontology: Vocabulary | None = 
     operand = constraint.operand
     if operand is None:
         return True
-    return compare(constraint.operator, value, operand, ontology)
+    return operator_accepts(constraint.operator, value, operand, ontology)
 
 
-def compare(
+def operator_accepts(
     operator: AnyOperator, x: Operand, v: Operand, ontology: Vocabulary | None = None
 ) -> bool:
     """Whether the value x stands in the relation `operator` to the operand v.
 
-    >>> compare(Operator.PREFIX, "tea pot", "tea"), compare(Operator.LT, "tea", 3)
+    >>> operator_accepts(Operator.PREFIX, "tea pot", "tea"), operator_accepts(Operator.LT, "tea", 3)
     (True, False)
     """
     if operator is Operator.EXISTS:
         return True
     ontology = ontology or NO_ONTOLOGY
-    x = settled(x, ontology)
-    v = settled(v, ontology)
+    x = with_known_kind(x, ontology)
+    v = with_known_kind(v, ontology)
     if type(v) is Term and isinstance(x, Term):
         v = type(x)(v.iri)
-    if type(x) is Relation or family(cast(Value, x)) is not subject_family(operator, v):
+    if type(x) is Relation or value_family(cast(Value, x)) is not subject_family(operator, v):
         return False
     if isinstance(operator, Negated) or operator in _NEGATIVE:
-        return not _holds(negate(operator), x, v, ontology)
+        return not _holds(negate_operator(operator), x, v, ontology)
     return _holds(operator, x, v, ontology)
 
 
@@ -77,7 +77,7 @@ def subject_family(operator: AnyOperator, v: Operand) -> Family | None:
     """
     if isinstance(operator, Negated):
         operator = operator.operator
-    if split_bag(operator) is not None:
+    if split_bag_operator(operator) is not None:
         return Family.BAG if type(v) is Bag else None
     if operator in _OF_INDIVIDUALS:
         wanted = Relation if operator is Operator.ONT_PROP else None
@@ -85,7 +85,7 @@ def subject_family(operator: AnyOperator, v: Operand) -> Family | None:
         return Family.INDIVIDUAL if fits else None
     if type(v) is Relation:
         return None
-    kind = family(cast(Value, v))
+    kind = value_family(cast(Value, v))
     return kind if kind in _families_taken(operator) else None
 
 
@@ -120,9 +120,9 @@ def _families_taken(operator: AnyOperator) -> frozenset[Family]:
 
 def _holds(operator: AnyOperator, x: Any, v: Any, ontology: Vocabulary) -> bool:
     """Whether a positive operator holds for a pair it takes."""
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     if parts is not None:
-        return bags_related(parts[0], parts[1], x, v, ontology, compare)
+        return bags_related(parts[0], parts[1], x, v, ontology, operator_accepts)
     match operator:
         case Operator.EQ:
             return _equal(x, v, ontology)
@@ -163,7 +163,7 @@ def _holds_by_ontology(operator: AnyOperator, x: Any, v: Any, ontology: Vocabula
 def _equal(x: Any, v: Any, ontology: Vocabulary) -> bool:
     # Two bags with a bare term inside are equal up to the kinds that term can be read as.
     if type(x) is Bag and (x.bare or v.bare):
-        return bags_related(Operator.EQUAL_BAG, Operator.EQ, x, v, ontology, compare)
+        return bags_related(Operator.EQUAL_BAG, Operator.EQ, x, v, ontology, operator_accepts)
     return bool(x == v)
 
 

@@ -24,12 +24,12 @@ from typing import Any, TypeAlias, cast
 from kbn.filters.assignment import all_served
 from kbn.filters.candidates import Places, Spread, spread, transposed
 from kbn.filters.inner_bags import inner_check
-from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag
-from kbn.filters.values import Bag, Family, Operand, Relation, Value, family, key
-from kbn.filters.vocabulary import Vocabulary, settled
+from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag_operator
+from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family, value_key
+from kbn.filters.vocabulary import Vocabulary, with_known_kind
 from kbn.ontology import Term
 
-__all__ = ["Compare", "all_partnered", "bags_related", "settled_bag"]
+__all__ = ["Compare", "all_partnered", "bag_with_known_kinds", "bags_related"]
 
 Compare: TypeAlias = Callable[[AnyOperator, Operand, Operand, Vocabulary], bool]
 _Related: TypeAlias = Callable[[Operand, Operand], bool]
@@ -47,18 +47,23 @@ def bags_related(
     if not served.items or element is Operator.EXISTS:
         return True
     if x.bare or v.bare:
-        served, partners = settled_bag(served, ontology), settled_bag(partners, ontology)
+        served, partners = (
+            bag_with_known_kinds(served, ontology),
+            bag_with_known_kinds(partners, ontology),
+        )
         if served.bare or partners.bare:
             return _tried_by_pair(element, served, partners, inward, ontology, compare)
     return _decided(element, served, partners, inward, ontology, compare)
 
 
-def settled_bag(bag: Bag, ontology: Vocabulary) -> Bag:
+def bag_with_known_kinds(bag: Bag, ontology: Vocabulary) -> Bag:
     """The bag with each bare term inside given its kind, where the ontology knows exactly one."""
     if not bag.bare:
         return bag
     return Bag.of(
-        settled_bag(item, ontology) if type(item) is Bag else settled(item, ontology)
+        bag_with_known_kinds(item, ontology)
+        if type(item) is Bag
+        else with_known_kind(item, ontology)
         for item in bag.items
     )
 
@@ -105,7 +110,7 @@ def _decided(
 
 
 def _by_value(item: Operand) -> tuple[Hashable, Hashable] | None:
-    return None if type(item) is Relation else (family(cast(Value, item)), key(item))
+    return None if type(item) is Relation else (value_family(cast(Value, item)), value_key(item))
 
 
 def _by_equal_bag(item: Operand) -> tuple[Hashable, Hashable] | None:
@@ -189,7 +194,7 @@ def _sorted_out(element: Operator, served: Bag, partners: Bag, inward: bool) -> 
 def _ordered_families(bag: Bag) -> dict[Family | None, list[Any]]:
     found: dict[Family | None, list[Any]] = defaultdict(list)
     for item in bag:
-        kind = None if type(item) is Relation else family(cast(Value, item))
+        kind = None if type(item) is Relation else value_family(cast(Value, item))
         ordered = kind in (Family.NUMBER, Family.STRING, Family.TIME)
         found[kind if ordered else None].append(item)
     return found
@@ -227,7 +232,7 @@ def _candidates(
 ) -> Spread:
     """Who may partner whom, as rows for the served side."""
     xs, vs = (theirs, mine) if inward else (mine, theirs)
-    parts = split_bag(element)
+    parts = split_bag_operator(element)
     easy_by_x = parts is None or parts[0] is not Operator.SUPER_BAG
     if parts is None or easy_by_x is not inward:
         return spread(element, xs, vs, Places(len(theirs)), not inward, ontology)
@@ -278,7 +283,7 @@ def _asked_once(
 def _numbered(items: Sequence[Operand]) -> list[int]:
     """A number for each element, the same for equal ones."""
     numbers: dict[object, int] = {}
-    return [numbers.setdefault(key(item), len(numbers)) for item in items]
+    return [numbers.setdefault(value_key(item), len(numbers)) for item in items]
 
 
 def _size(item: Operand) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kbn.errors import InvalidInputError
 from kbn.filters.model import Constraint, Filter, Subscription
 from kbn.filters.parsing import parse
-from kbn.filters.semantics import resolve
+from kbn.filters.semantics import resolve_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class BulkReader:
         if not isinstance(text, str):
             raise InvalidInputError(f"a subscription's text is a string, not {text!r}"[:200])
         if text.lstrip()[:1] in ("{", "["):
-            return resolve(Subscription.from_json(text), self._ontology)
+            return resolve_terms(Subscription.from_json(text), self._ontology)
         # An IRI may hold a # that starts no comment; the lexer knows it by the same signs.
         if _NOT_PLAIN.search(_IRI.sub("", text)) is None:
             constraints: list[Constraint] = []

@@ -27,10 +27,10 @@ from kbn.filters.operators import (
     AnyOperator,
     Negated,
     Operator,
-    negate,
-    split_bag,
+    negate_operator,
+    split_bag_operator,
 )
-from kbn.filters.values import Bag, Operand, key
+from kbn.filters.values import Bag, Operand, value_key
 from kbn.filters.vocabulary import Vocabulary
 
 __all__ = ["Places", "Spread", "spread", "transposed"]
@@ -64,7 +64,7 @@ def spread(
     """
     if operator is Operator.EXISTS:
         return Spread([_union(bits)] * len(xs if by_x else vs), True)
-    if split_bag(operator) is not None:
+    if split_bag_operator(operator) is not None:
         return Spread(_spread_over_bags(operator, xs, vs, bits, by_x, ontology), False)
     if isinstance(operator, Negated) or operator in _NEGATIVE:
         return _spread_negative(operator, xs, vs, bits, by_x, ontology, apart)
@@ -105,7 +105,7 @@ class Places(Sequence[int]):
 
 
 def _distinct(items: _Items) -> list[Operand]:
-    return list({key(item): item for item in items}.values())
+    return list({value_key(item): item for item in items}.values())
 
 
 def _spread_by_index(
@@ -120,7 +120,7 @@ def _spread_by_index(
     source, target = (right, left) if by_x else (left, right)
     copies: dict[object, list[int]] = {}
     for place, item in enumerate(vs if by_x else xs):
-        copies.setdefault(key(item), []).append(place)
+        copies.setdefault(value_key(item), []).append(place)
     given: list[int | None] = [None] * len(source)
     made = [0] * len(target)
     budget = _PAIRS_PER_ELEMENT * (len(left) + len(right)) + 1024
@@ -128,13 +128,13 @@ def _spread_by_index(
         mine, its = (i, j) if by_x else (j, i)
         mask = given[its]
         if mask is None:
-            mask = given[its] = _union(bits[place] for place in copies[key(source[its])])
+            mask = given[its] = _union(bits[place] for place in copies[value_key(source[its])])
         made[mine] |= mask
         budget -= 1
         if not budget:
             return _taken(operator, xs, vs, bits, by_x, exact=False)
-    rows = {key(item): row for item, row in zip(target, made, strict=True)}
-    return Spread([rows[key(item)] for item in (xs if by_x else vs)], True)
+    rows = {value_key(item): row for item, row in zip(target, made, strict=True)}
+    return Spread([rows[value_key(item)] for item in (xs if by_x else vs)], True)
 
 
 def _taken(
@@ -165,9 +165,9 @@ def _spread_negative(
     ontology: Vocabulary,
     apart: bool,
 ) -> Spread:
-    positive = negate(operator)
+    positive = negate_operator(operator)
     taken = _taken(positive, xs, vs, bits, by_x, exact=False)
-    if not apart or split_bag(positive) is not None:
+    if not apart or split_bag_operator(positive) is not None:
         return taken
     denied = spread(positive, xs, vs, bits, by_x, ontology)
     if not denied.exact:
@@ -222,7 +222,7 @@ def _spread_over_bags(
     by_x: bool,
     ontology: Vocabulary,
 ) -> list[int]:
-    outer, element = cast(tuple[Operator, AnyOperator], split_bag(operator))
+    outer, element = cast(tuple[Operator, AnyOperator], split_bag_operator(operator))
     mine, its = (xs, vs) if by_x else (vs, xs)
     all_mine_served = by_x is not (outer is Operator.SUPER_BAG)
     may = _reach_of_elements(element, mine, its, bits, by_x, ontology)
@@ -235,7 +235,7 @@ def _spread_over_bags(
             continue
         if len(item) not in allowed:
             allowed[len(item)] = _of_fitting_size(outer, len(item), by_size, by_x)
-        reach = (may[key(inner)] for inner in item.items)
+        reach = (may[value_key(inner)] for inner in item.items)
         if all_mine_served:
             rows.append(reduce(and_, reach, allowed[len(item)]))
         else:
@@ -257,10 +257,10 @@ def _reach_of_elements(
     inner: dict[object, Operand] = {}
     for bag, mask in zip(its, bits, strict=True):
         for item in bag.items if type(bag) is Bag else ():
-            name = key(item)
+            name = value_key(item)
             inner[name] = item
             held[name] = held.get(name, 0) | mask
-    own = {key(item): item for bag in mine if type(bag) is Bag for item in bag.items}
+    own = {value_key(item): item for bag in mine if type(bag) is Bag for item in bag.items}
     asking, asked = list(own.values()), list(inner.values())
     left, right = (asking, asked) if by_x else (asked, asking)
     weights = [held[name] for name in inner]

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters.json_form import decoded, value_from_json, value_to_json
+from kbn.filters.json_form import decode_json, value_from_json, value_to_json
 from kbn.filters.model import Notification
 from kbn.filters.printing import print_time
 from kbn.filters.values import Value
@@ -39,7 +39,7 @@ def from_cloudevent(data: object) -> Notification:
     >>> from_cloudevent(event)
     Notification({'price': 3, 'ce.type': 'sold'}, id='7', publisher='/shop')
     """
-    event = decoded(data)
+    event = decode_json(data)
     if not isinstance(event, dict):
         raise InvalidInputError("a CloudEvent is a JSON object")
     _check_version(event)

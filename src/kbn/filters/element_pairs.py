@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TypeAlias, cast
 
 from kbn.filters.operators import ORDER_OPERATORS, STRING_OPERATORS, AnyOperator, Operator
-from kbn.filters.values import Family, Operand, Relation, Value, family, key
+from kbn.filters.values import Family, Operand, Relation, Value, value_family, value_key
 from kbn.filters.vocabulary import Vocabulary
 from kbn.ontology import Term
 
@@ -46,7 +46,7 @@ def subject(operator: AnyOperator, item: Operand, *, is_value: bool) -> Hashable
         return "individual" if wanted else None
     if type(item) is Relation:
         return None
-    kind = family(cast(Value, item))
+    kind = value_family(cast(Value, item))
     return kind if operator is Operator.EQ or kind in _TAKEN.get(operator, _BAGS) else None
 
 
@@ -64,9 +64,9 @@ _TAKEN: dict[AnyOperator, frozenset[Family]] = {
 
 
 def _equal(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
-    places = {key(v): j for j, v in enumerate(vs)}
+    places = {value_key(v): j for j, v in enumerate(vs)}
     for i, x in enumerate(xs):
-        j = places.get(key(x))
+        j = places.get(value_key(x))
         if j is not None:
             yield i, j
 

@@ -124,11 +124,11 @@ def _subscriptions_from_json(
     path: Path, ontology: Ontology | None
 ) -> Iterator[tuple[str, str, Subscription]]:
     from kbn.filters import Subscription
-    from kbn.filters.semantics import resolve
+    from kbn.filters.semantics import resolve_terms
 
     for where, key, form in _keyed_json(path):
         with _at(where):
-            subscription = resolve(Subscription.from_json(form), ontology)
+            subscription = resolve_terms(Subscription.from_json(form), ontology)
         yield where, key, subscription
 
 
@@ -154,15 +154,15 @@ def _json_entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _decoded(text: str, where: str) -> Any:
-    from kbn.filters.json_form import too_deep, with_each_name_once
+    from kbn.filters.json_form import json_depth_error, refuse_duplicate_names
 
     with _at(where):
         try:
-            return json.loads(text, object_pairs_hook=with_each_name_once)
+            return json.loads(text, object_pairs_hook=refuse_duplicate_names)
         except json.JSONDecodeError as error:
             raise InvalidInputError(f"not JSON: {error}") from error
         except RecursionError:
-            raise too_deep() from None
+            raise json_depth_error() from None
 
 
 def _text(path: Path) -> str:

@@ -15,9 +15,9 @@ from kbn.filters.operators import (
     AnyOperator,
     Negated,
     Operator,
-    split_bag,
+    split_bag_operator,
 )
-from kbn.filters.values import Bag, Family, Operand, Relation, Value, checked_operand, family
+from kbn.filters.values import Bag, Family, Operand, Relation, Value, checked_operand, value_family
 from kbn.ontology import Class, Term
 
 __all__ = ["MAX_MATCHED_SIZE", "fit"]
@@ -70,7 +70,7 @@ def fit(operator: AnyOperator, operand: object) -> Operand | None:
 def _fitted(operator: AnyOperator, operand: Operand) -> Operand:
     if isinstance(operator, Negated):
         return _fitted(operator.operator, operand)
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     if parts is not None:
         return _fitted_bag(operator, parts[1], operand)
     if operator is Operator.ONT_PROP:
@@ -84,7 +84,7 @@ def _fitted(operator: AnyOperator, operand: Operand) -> Operand:
     assert isinstance(operator, Operator)
     if operator in _TAKEN:
         families, wanted = _TAKEN[operator]
-        return _require(family(cast(Value, operand)) in families, operator, wanted, operand)
+        return _require(value_family(cast(Value, operand)) in families, operator, wanted, operand)
     return operand
 
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from kbn.filters.acceptance import compare, equivalents, subject_family
-from kbn.filters.bags import all_partnered, settled_bag
+from kbn.filters.acceptance import equivalents, operator_accepts, subject_family
+from kbn.filters.bags import all_partnered, bag_with_known_kinds
 from kbn.filters.model import Constraint
 from kbn.filters.operators import (
     ORDER_OPERATORS,
@@ -31,11 +31,11 @@ from kbn.filters.operators import (
     Composite,
     Negated,
     Operator,
-    negate,
-    split_bag,
+    negate_operator,
+    split_bag_operator,
 )
-from kbn.filters.values import Bag, Family, Operand, Relation, Value, key
-from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, settled
+from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_key
+from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, with_known_kind
 from kbn.ontology import Class, Individual, Term
 
 __all__ = ["implies", "operator_implies"]
@@ -72,7 +72,7 @@ def operator_implies(
     if premise is Operator.EXISTS:
         return False
     assert a is not None and b is not None
-    if premise is conclusion and key(a) == key(b):
+    if premise is conclusion and value_key(a) == value_key(b):
         return True
     ontology = ontology or NO_ONTOLOGY
     a, b = _settled(a, ontology), _settled(b, ontology)
@@ -94,7 +94,11 @@ _KIND_OF: dict[Family | None, type[Term]] = {
 
 
 def _settled(operand: Operand, ontology: Vocabulary) -> Operand:
-    return settled_bag(operand, ontology) if type(operand) is Bag else settled(operand, ontology)
+    return (
+        bag_with_known_kinds(operand, ontology)
+        if type(operand) is Bag
+        else with_known_kind(operand, ontology)
+    )
 
 
 def _implied_in_every_kind(
@@ -118,15 +122,15 @@ def _implied(
         return True
     accepted = _finite(premise, a, ontology)
     if accepted is not None:
-        return all(compare(conclusion, value, b, ontology) for value in accepted)
+        return all(operator_accepts(conclusion, value, b, ontology) for value in accepted)
     if not _is_negative(conclusion):
         return not _is_negative(premise) and _positives(premise, a, conclusion, b, ontology)
-    denied = negate(conclusion)
+    denied = negate_operator(conclusion)
     rejected = _finite(denied, b, ontology)
     if rejected is not None:
-        return not any(compare(premise, value, a, ontology) for value in rejected)
+        return not any(operator_accepts(premise, value, a, ontology) for value in rejected)
     if _is_negative(premise):
-        return operator_implies(denied, b, negate(premise), a, ontology)
+        return operator_implies(denied, b, negate_operator(premise), a, ontology)
     return _exclusive(premise, a, denied, b, ontology)
 
 
@@ -139,7 +143,7 @@ def _accepts_whole_family(operator: AnyOperator, v: Operand) -> bool:
         return operator in _OF_SUBSTRINGS or operator is Operator.GE
     if type(v) is float and math.isinf(v):
         return operator is (Operator.LE if v > 0 else Operator.GE)
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     return parts is not None and parts[0] is Operator.SUPER_BAG and len(cast(Bag, v)) == 0
 
 
@@ -161,7 +165,7 @@ def _sole_value(operator: AnyOperator, v: Operand, ontology: Vocabulary) -> Valu
         return same[0] if len(same) == 1 else None
     if operator is Operator.IN and v == "":
         return ""
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     if parts is None or parts[0] is Operator.SUPER_BAG:
         return None
     return _sole_bag(parts[0], parts[1], cast(Bag, v), ontology)
@@ -182,7 +186,7 @@ def _positives(
     premise: AnyOperator, a: Any, conclusion: AnyOperator, b: Any, ontology: Vocabulary
 ) -> bool:
     """The rows of the table whose both sides are positive."""
-    if split_bag(premise) is not None or split_bag(conclusion) is not None:
+    if split_bag_operator(premise) is not None or split_bag_operator(conclusion) is not None:
         return _bag_implied(premise, a, conclusion, b, ontology)
     if conclusion in ORDER_OPERATORS:
         return _order_implied(premise, a, conclusion, b)
@@ -191,7 +195,7 @@ def _positives(
             Operator.LESS_SPECIFIC,
             Operator.LESS_SPECIFIC,
         ):
-            return compare(conclusion, a, b, ontology)
+            return operator_accepts(conclusion, a, b, ontology)
         case (Operator.ISA, Operator.ISA):
             return ontology.is_subclass(a.iri, b.iri)
         case (Operator.ONT_PROP, Operator.ONT_PROP):
@@ -238,7 +242,7 @@ def _exclusive(
 ) -> bool:
     """Whether it is certain that no value satisfies both of two positive constraints."""
     if first in ORDER_OPERATORS:
-        return _order_implied(second, b, negate(first), a)
+        return _order_implied(second, b, negate_operator(first), a)
     match first, second:
         case (Operator.ISA, Operator.ISA):
             return _apart(a.iri, b.iri, ontology)
@@ -266,15 +270,15 @@ def _bag_implied(
 
     `=` on bags is `#=`.
     """
-    outer, mu = split_bag(premise) or (Operator.EQUAL_BAG, Operator.EQ)
-    wanted, lam = split_bag(conclusion) or (Operator.EQUAL_BAG, Operator.EQ)
+    outer, mu = split_bag_operator(premise) or (Operator.EQUAL_BAG, Operator.EQ)
+    wanted, lam = split_bag_operator(conclusion) or (Operator.EQUAL_BAG, Operator.EQ)
     if outer is not Operator.EQUAL_BAG and outer is not wanted:
         return False
     if wanted is Operator.EQUAL_BAG and len(a) != len(b):
         return False
     shortcut = _same_as_comparing(mu, lam)
     if shortcut is not None and not (a.bare or b.bare):
-        return compare(Composite(wanted, shortcut), a, b, ontology)
+        return operator_accepts(Composite(wanted, shortcut), a, b, ontology)
     if wanted is Operator.SUPER_BAG:
         return all_partnered(
             b.items, a.items, lambda mine, its: operator_implies(mu, its, lam, mine, ontology)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from kbn.filters.assignment import all_served
 from kbn.filters.candidates import spread
-from kbn.filters.operators import AnyOperator, Operator, split_bag
-from kbn.filters.values import Bag, Operand, key
+from kbn.filters.operators import AnyOperator, Operator, split_bag_operator
+from kbn.filters.values import Bag, Operand, value_key
 from kbn.filters.vocabulary import Vocabulary
 
 __all__ = ["inner_check"]
@@ -25,8 +25,8 @@ def inner_check(
 
     There is for composites (not negated) over an operator whose pairs are known exactly.
     """
-    parts = split_bag(operator)
-    if parts is None or split_bag(parts[1]) is not None:
+    parts = split_bag_operator(operator)
+    if parts is None or split_bag_operator(parts[1]) is not None:
         return None
     left, right = _inner(xs), _inner(vs)
     bits = [1 << place for place in range(len(right))]
@@ -40,7 +40,7 @@ def inner_check(
 
 def _looked_up(bags: Sequence[Operand], table: dict[object, int]) -> dict[Operand, list[int]]:
     """For each inner bag what the table says of its elements."""
-    return {bag: [table[key(item)] for item in bag.items] for bag in bags if type(bag) is Bag}
+    return {bag: [table[value_key(item)] for item in bag.items] for bag in bags if type(bag) is Bag}
 
 
 def _by_table(
@@ -74,4 +74,4 @@ def _row(mine: int, offered: list[int]) -> int:
 
 
 def _inner(bags: Sequence[Operand]) -> dict[object, Operand]:
-    return {key(item): item for bag in bags if type(bag) is Bag for item in bag.items}
+    return {value_key(item): item for bag in bags if type(bag) is Bag for item in bag.items}

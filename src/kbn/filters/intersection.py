@@ -27,12 +27,12 @@ from collections.abc import Set
 from typing import Any, cast
 
 from kbn.filters.acceptance import subject_family
-from kbn.filters.bags import all_partnered, settled_bag
+from kbn.filters.bags import all_partnered, bag_with_known_kinds
 from kbn.filters.implication import operator_implies
 from kbn.filters.model import Constraint, Filter
-from kbn.filters.operators import AnyOperator, Operator, negate, split_bag
+from kbn.filters.operators import AnyOperator, Operator, negate_operator, split_bag_operator
 from kbn.filters.values import Bag, Family, Operand
-from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, settled
+from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, with_known_kind
 from kbn.ontology import NOTHING, THING, Class, Term
 
 __all__ = ["excludes", "may_intersect"]
@@ -96,7 +96,11 @@ _KIND_OF: dict[Family | None, type[Term]] = {
 
 
 def _settled(operand: Operand, ontology: Vocabulary) -> Operand:
-    return settled_bag(operand, ontology) if type(operand) is Bag else settled(operand, ontology)
+    return (
+        bag_with_known_kinds(operand, ontology)
+        if type(operand) is Bag
+        else with_known_kind(operand, ontology)
+    )
 
 
 def _excluded_in_every_kind(
@@ -112,9 +116,9 @@ def _excluded_in_family(
     first: AnyOperator, a: Operand, second: AnyOperator, b: Operand, ontology: Vocabulary
 ) -> bool:
     """The rules proper, for two constraints that take values of the same family."""
-    if operator_implies(first, a, negate(second), b, ontology):
+    if operator_implies(first, a, negate_operator(second), b, ontology):
         return True
-    if operator_implies(second, b, negate(first), a, ontology):
+    if operator_implies(second, b, negate_operator(first), a, ontology):
         return True
     if type(a) is Bag:
         return _bags_excluded(first, a, second, cast(Bag, b), ontology)
@@ -189,7 +193,11 @@ def _bags_excluded(
 
 
 def _split(operator: AnyOperator) -> tuple[Operator, AnyOperator] | None:
-    return (Operator.EQUAL_BAG, Operator.EQ) if operator is Operator.EQ else split_bag(operator)
+    return (
+        (Operator.EQUAL_BAG, Operator.EQ)
+        if operator is Operator.EQ
+        else split_bag_operator(operator)
+    )
 
 
 def _cannot_place(

@@ -26,15 +26,15 @@ from typing import Any, NoReturn, TypeVar
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.model import Constraint, Filter, Notification, Subscription
-from kbn.filters.operators import AnyOperator, Negated, negate, read_operator
+from kbn.filters.operators import AnyOperator, Negated, negate_operator, read_operator
 from kbn.filters.printing import print_time
-from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, checked
+from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, check_value
 from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = [
     "constraint_from_json",
     "constraint_to_json",
-    "decoded",
+    "decode_json",
     "filter_from_json",
     "filter_to_json",
     "notification_from_json",
@@ -112,30 +112,30 @@ def notification_to_json(notification: Notification) -> dict[str, Any]:
 
 def value_from_json(data: object) -> Value:
     """The value such data stands for; JSON text is not decoded here, since a string is a value."""
-    return _reported(lambda given: checked(_value(given, 0)), data)
+    return _reported(lambda given: check_value(_value(given, 0)), data)
 
 
 def constraint_from_json(data: object) -> Constraint:
     """The constraint such data, or such JSON text, stands for."""
-    return _reported(_constraint, decoded(data))
+    return _reported(_constraint, decode_json(data))
 
 
 def filter_from_json(data: object) -> Filter:
     """The filter such data, or such JSON text, stands for."""
-    return _reported(_filter, decoded(data))
+    return _reported(_filter, decode_json(data))
 
 
 def subscription_from_json(data: object) -> Subscription:
     """The subscription such data, or such JSON text, stands for."""
-    return _reported(_subscription, decoded(data))
+    return _reported(_subscription, decode_json(data))
 
 
 def notification_from_json(data: object) -> Notification:
     """The notification such data, or such JSON text, stands for."""
-    return _reported(_notification, decoded(data))
+    return _reported(_notification, decode_json(data))
 
 
-def decoded(data: object) -> object:
+def decode_json(data: object) -> object:
     """The data itself, or what the JSON text holds; of a name given twice the last counts."""
     if not isinstance(data, (str, bytes, bytearray, memoryview)):
         return data
@@ -146,10 +146,10 @@ def decoded(data: object) -> object:
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidInputError(f"this is not JSON: {error}") from None
     except RecursionError:
-        raise too_deep() from None
+        raise json_depth_error() from None
 
 
-def with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these pairs, for `json.loads`; a name given twice is a mistake."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -159,7 +159,7 @@ def with_each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def too_deep() -> LimitError:
+def json_depth_error() -> LimitError:
     """The error for JSON that no decoder follows to its end."""
     return LimitError(
         f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
@@ -295,12 +295,12 @@ def _operator(data: object) -> AnyOperator:
 def _negated(operator: AnyOperator, data: object) -> AnyOperator:
     if not isinstance(data, bool):
         _fail(f'"not" is true or false, not {_type(data)}')
-    return negate(operator) if data else operator
+    return negate_operator(operator) if data else operator
 
 
 def _value(data: object, depth: int) -> Operand:
     if isinstance(data, (bool, int, float, str)):
-        return checked(data)
+        return check_value(data)
     if isinstance(data, (list, tuple)):
         if depth >= MAX_BAG_DEPTH:
             raise LimitError(
@@ -335,7 +335,7 @@ def _tagged(data: dict[str, Any]) -> Operand:
 
 
 def _iri(data: object) -> str:
-    checked_text = checked(_string(data, "an IRI"))
+    checked_text = check_value(_string(data, "an IRI"))
     assert isinstance(checked_text, str)
     return checked_text
 
@@ -343,7 +343,7 @@ def _iri(data: object) -> str:
 def _time(data: object) -> Value:
     text = _string(data, "a time")
     try:
-        return checked(datetime.fromisoformat(text))
+        return check_value(datetime.fromisoformat(text))
     except InvalidInputError:
         raise
     except ValueError as error:
@@ -366,7 +366,7 @@ def _float(data: object) -> Value:
     if isinstance(data, bool) or not isinstance(data, (int, float)):
         _fail(f'"float" is a number, "inf" or "-inf", not {_type(data)}')
     try:
-        return checked(float(data))
+        return check_value(float(data))
     except OverflowError:
         return _fail("this number is too large for a float")
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.filters.json_form import decoded
+from kbn.filters.json_form import decode_json
 from kbn.filters.model import Notification
 from kbn.filters.printing import print_time
-from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, checked
+from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, check_value
 from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = ["ATTRIBUTE_NAMESPACE", "from_jsonld", "to_jsonld"]
@@ -87,7 +87,7 @@ def from_jsonld(
     >>> from_jsonld({"@id": "urn:n:1", "title": "Tea", "about": {"@id": "urn:x#Assam"}})
     Notification({'title': 'Tea', 'about': Individual('urn:x#Assam')}, id='urn:n:1')
     """
-    node = _one_node(decoded(data))
+    node = _one_node(decode_json(data))
     context = _read_context(_NOTHING_SAID, node.get("@context", {}), contexts or {}, 0)
     attributes: dict[str, Any] = {}
     facts: dict[str, Any] = {}
@@ -383,7 +383,7 @@ def _checked(value: object, name: str) -> Value:
     if value is None or isinstance(value, (list, dict)):
         raise InvalidInputError(f"$.{name}: {value!r:.60} is not a literal")
     try:
-        return checked(value)
+        return check_value(value)
     except LimitError:
         raise
     except InvalidInputError as error:

@@ -31,7 +31,7 @@ __all__ = [
     "read_iri",
     "read_literal",
     "read_name",
-    "tokenize",
+    "tokenize_filter",
 ]
 
 MAX_TEXT = 2**20
@@ -140,7 +140,7 @@ class Tokens(NamedTuple):
         return FilterSyntaxError(reason, text=self.text, position=position, expected=expected)
 
 
-def tokenize(text: str) -> Tokens:
+def tokenize_filter(text: str) -> Tokens:
     """The tokens of a text, or a syntax error at the first thing that is none."""
     if len(text) > MAX_TEXT:
         raise LimitError(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.fitting import fit
 from kbn.filters.operators import AnyOperator, Composite, Negated, Operator, read_operator
-from kbn.filters.values import Operand, Value, checked, key, order_key
+from kbn.filters.values import Operand, Value, check_value, order_key, value_key
 
 if TYPE_CHECKING:
     from kbn.filters.vocabulary import Vocabulary
@@ -92,7 +92,7 @@ class Constraint(_Immutable):
         """Whether a notification with this value for the attribute satisfies the constraint."""
         from kbn.filters.semantics import accepts
 
-        return accepts(self, checked(value), ontology)
+        return accepts(self, check_value(value), ontology)
 
     def __hash__(self) -> int:
         return self._hash
@@ -104,7 +104,7 @@ class Constraint(_Immutable):
             self._hash == other._hash
             and self.operator is other.operator
             and self.attribute == other.attribute
-            and key(self.operand) == key(other.operand)
+            and value_key(self.operand) == value_key(other.operand)
         )
 
     def __repr__(self) -> str:
@@ -384,7 +384,7 @@ class Notification(_Immutable, Mapping[str, Value]):
         return len(self.attributes)
 
     def _content(self) -> tuple[object, ...]:
-        named = frozenset((name, key(value)) for name, value in self.attributes.items())
+        named = frozenset((name, value_key(value)) for name, value in self.attributes.items())
         return named, self.id, self.publisher, self.time
 
     def __hash__(self) -> int:
@@ -437,7 +437,7 @@ def _check_name(name: object) -> None:
     if type(name) is not str or not name or len(name) > MAX_NAME:
         raise InvalidInputError(_bad_name(name))
     if not name.isascii():
-        checked(name)
+        check_value(name)
 
 
 def _bad_name(name: object) -> str:
@@ -453,7 +453,7 @@ def _checked_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
     for name, value in attributes.items():
         _check_name(name)
         try:
-            made[name] = checked(value)
+            made[name] = check_value(value)
         except LimitError:
             raise
         except InvalidInputError as error:
@@ -470,7 +470,7 @@ def _optional_text(what: str, value: object) -> str | None:
 def _instant(time: object) -> datetime:
     if not isinstance(time, datetime):
         raise InvalidInputError(f"a notification's time is a datetime, not {time!r}")
-    made = checked(time)
+    made = check_value(time)
     assert isinstance(made, datetime)
     return made
 

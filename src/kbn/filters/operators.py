@@ -27,9 +27,9 @@ __all__ = [
     "Composite",
     "Negated",
     "Operator",
-    "negate",
+    "negate_operator",
     "read_operator",
-    "split_bag",
+    "split_bag_operator",
     "words",
 ]
 
@@ -114,7 +114,7 @@ class Negated:
     depth: int
 
     def __new__(cls, operator: AnyOperator) -> Any:
-        return negate(operator)
+        return negate_operator(operator)
 
     def __repr__(self) -> str:
         return f"Negated({self.operator!r})"
@@ -139,10 +139,10 @@ _OPPOSITES = [
 _NEGATIVES = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
 
 
-def negate(operator: AnyOperator) -> AnyOperator:
+def negate_operator(operator: AnyOperator) -> AnyOperator:
     """The operator that holds exactly where this one takes the value and does not hold.
 
-    >>> negate(Operator.LT), negate(negate(Operator.PREFIX))
+    >>> negate_operator(Operator.LT), negate_operator(negate_operator(Operator.PREFIX))
     (Operator.GE, Operator.PREFIX)
     """
     if isinstance(operator, Negated):
@@ -154,7 +154,7 @@ def negate(operator: AnyOperator) -> AnyOperator:
     return _negated(operator)
 
 
-def split_bag(operator: AnyOperator) -> tuple[Operator, AnyOperator] | None:
+def split_bag_operator(operator: AnyOperator) -> tuple[Operator, AnyOperator] | None:
     """The bag operator and the element operator, `=` for a plain one; None if not over bags."""
     if isinstance(operator, Composite):
         return operator.bag, operator.element
@@ -190,7 +190,7 @@ def _read(text: str, depth: int) -> AnyOperator:
     if text in _SPELLINGS:
         return _SPELLINGS[text]
     if text.startswith("!"):
-        return negate(_read(text[1:], depth + 1))
+        return negate_operator(_read(text[1:], depth + 1))
     head, slash, rest = text.partition("/")
     bag = _SPELLINGS.get(head)
     if slash and bag in BAG_OPERATORS:

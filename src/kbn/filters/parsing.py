@@ -16,9 +16,9 @@ from io import StringIO
 from typing import NamedTuple
 
 from kbn.errors import FilterSyntaxError, InvalidInputError, LimitError
-from kbn.filters.lexing import Tokens, read_iri, read_literal, read_name, tokenize
+from kbn.filters.lexing import Tokens, read_iri, read_literal, read_name, tokenize_filter
 from kbn.filters.model import Constraint, Filter, Subscription
-from kbn.filters.operators import AnyOperator, negate, read_operator
+from kbn.filters.operators import AnyOperator, negate_operator, read_operator
 from kbn.filters.plans import BagPlan, Leaf, OperandPlan, RelationPlan, TaggedPlan, plan_for
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.filters.vocabulary import KINDS, Vocabulary
@@ -46,12 +46,12 @@ Constraint('price', Operator.LT, 10)])])
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"a subscription's text is a string, not {type(text).__name__}")
-    made = _build(tokenize(text), _known_prefixes(prefixes, ontology))
+    made = _build(tokenize_filter(text), _known_prefixes(prefixes, ontology))
     if ontology is None:
         return made
-    from kbn.filters.semantics import resolve
+    from kbn.filters.semantics import resolve_terms
 
-    return resolve(made, ontology)
+    return resolve_terms(made, ontology)
 
 
 def parse_lines(
@@ -66,7 +66,7 @@ def parse_lines(
     start = 0
     for line in StringIO(text):  # at \n alone: a string may hold what splitlines() splits at
         try:
-            tokens = tokenize(line)
+            tokens = tokenize_filter(line)
             if tokens.kinds == ("PREFIX", "CURIE", "IRI"):
                 known[tokens.spellings[1].partition(":")[0]] = read_iri(tokens, 2)
             elif tokens.kinds:
@@ -136,7 +136,7 @@ def _operator(tokens: Tokens, leaf: Leaf) -> AnyOperator:
         close = difflib.get_close_matches(spelling, _composite_words(spelling), n=2, cutoff=0.5)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise tokens.error(leaf.operator, f"{error}{hint}") from None
-    return negate(operator) if leaf.negated else operator
+    return negate_operator(operator) if leaf.negated else operator
 
 
 def _composite_words(spelling: str) -> list[str]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from kbn.filters.lexing import LOCAL_NAME, NAME, RESERVED
 from kbn.filters.model import Constraint, Filter, Subscription
-from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag
+from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag_operator
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.ontology import Term
 
@@ -64,7 +64,7 @@ def print_operand(
     if isinstance(operator, Negated):
         operator = operator.operator
     if type(operand) is Bag:
-        parts = split_bag(operator)
+        parts = split_bag_operator(operator)
         element = parts[1] if parts else Operator.EQ
         inside = ", ".join(print_operand(element, item, prefixes) for item in operand.items)
         return "{" + inside + "}"

@@ -11,23 +11,23 @@ from __future__ import annotations
 from typing import TypeVar, cast
 
 from kbn.errors import UnknownTermError
-from kbn.filters.acceptance import accepts, compare, subject_family
-from kbn.filters.bags import settled_bag
+from kbn.filters.acceptance import accepts, operator_accepts, subject_family
+from kbn.filters.bags import bag_with_known_kinds
 from kbn.filters.implication import implies, operator_implies
 from kbn.filters.model import Constraint, Filter, Notification, Subscription
-from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag
+from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag_operator
 from kbn.filters.values import Bag, Operand, Relation
-from kbn.filters.vocabulary import Vocabulary, settled
+from kbn.filters.vocabulary import Vocabulary, with_known_kind
 from kbn.ontology import Term
 
 __all__ = [
     "accepts",
-    "compare",
     "covers",
     "implies",
     "matches",
+    "operator_accepts",
     "operator_implies",
-    "resolve",
+    "resolve_terms",
     "subject_family",
 ]
 
@@ -60,7 +60,7 @@ def covers(wider: Filter, narrower: Filter, ontology: Vocabulary | None = None) 
     )
 
 
-def resolve(given: Resolvable, ontology: Vocabulary | None = None) -> Resolvable:
+def resolve_terms(given: Resolvable, ontology: Vocabulary | None = None) -> Resolvable:
     """The same with every bare term given its kind; UnknownTermError names a term nobody knows.
 
     A term the ontology uses as several kinds stays bare where its place does not decide. Without
@@ -69,9 +69,9 @@ def resolve(given: Resolvable, ontology: Vocabulary | None = None) -> Resolvable
     if ontology is None:
         return given
     if isinstance(given, Subscription):
-        return Subscription([resolve(part, ontology) for part in given.filters])
+        return Subscription([resolve_terms(part, ontology) for part in given.filters])
     if isinstance(given, Filter):
-        return Filter([resolve(constraint, ontology) for constraint in given.constraints])
+        return Filter([resolve_terms(constraint, ontology) for constraint in given.constraints])
     if given.operand is None:
         return given
     operand = _resolved(given.operator, given.operand, ontology)
@@ -87,9 +87,9 @@ def _resolved(operator: AnyOperator, operand: Operand, ontology: Vocabulary) -> 
     for term in _terms(operand):
         ontology.require(term.iri, None if type(term) is Term else term.kind)
     if type(operand) is Bag:
-        made: Operand = settled_bag(operand, ontology)
+        made: Operand = bag_with_known_kinds(operand, ontology)
     else:
-        made = settled(operand, ontology)
+        made = with_known_kind(operand, ontology)
     _check_kinds(operator, made)
     return made
 
@@ -106,7 +106,7 @@ def _check_kinds(operator: AnyOperator, operand: Operand) -> None:
     """A bare term may have turned out to be of a kind its operator cannot take."""
     if isinstance(operator, Negated):
         operator = operator.operator
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     if parts is not None:
         for item in cast(Bag, operand).items:
             _check_kinds(parts[1], item)

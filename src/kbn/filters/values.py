@@ -2,11 +2,11 @@
 
 Every value belongs to one family, and operators only ever relate values by family: `1` and `1.0`
 are the same number, `True` is no number, `Class(i)` and `Individual(i)` have nothing in common.
-Python itself disagrees about `True == 1`, so whatever counts or looks up values does it by `key`,
-which keeps truth values apart.
+Python itself disagrees about `True == 1`, so whatever counts or looks up values does it by
+`value_key`, which keeps truth values apart.
 
-`checked` is the door: it turns what callers pass (lists, NumPy scalars, local times) into one of
-the plain types below, and rejects what has no meaning. Inside the door types are exact, so code
+`check_value` is the door: it turns what callers pass (lists, NumPy scalars, local times) into one
+of the plain types below, and rejects what has no meaning. Inside the door types are exact, so code
 may dispatch on `type(value)`. Times are kept in UTC, which makes equal instants equal values.
 """
 
@@ -30,12 +30,12 @@ __all__ = [
     "Operand",
     "Relation",
     "Value",
-    "checked",
+    "check_value",
     "checked_operand",
-    "family",
     "holds_bare_terms",
-    "key",
     "order_key",
+    "value_family",
+    "value_key",
 ]
 
 MAX_BAG_DEPTH = 16
@@ -125,13 +125,13 @@ class Bag:
         raise AttributeError(f"a Bag is immutable; cannot set {name!r}")
 
     def counts(self) -> dict[object, int]:
-        """How often each element occurs, by `key`; callers must not change it."""
+        """How often each element occurs, by `value_key`; callers must not change it."""
         known: dict[object, int] | None = self._counts  # type: ignore[attr-defined]
         if known is not None:
             return known
         counts: dict[object, int] = {}
         for item in self.items:
-            name = key(item)
+            name = value_key(item)
             counts[name] = counts.get(name, 0) + 1
         object.__setattr__(self, "_counts", counts)
         return counts
@@ -143,7 +143,7 @@ class Bag:
         return len(self.items)
 
     def __contains__(self, value: object) -> bool:
-        return key(value) in self.counts()
+        return value_key(value) in self.counts()
 
     def __hash__(self) -> int:
         known: int | None = self._hash  # type: ignore[attr-defined]
@@ -184,7 +184,7 @@ _FAMILIES: dict[type, Family] = {
 }
 
 
-def family(value: Value) -> Family:
+def value_family(value: Value) -> Family:
     """The family of a checked value."""
     known = _FAMILIES.get(type(value))
     if known is None:
@@ -192,7 +192,7 @@ def family(value: Value) -> Family:
     return known
 
 
-def key(value: object) -> object:
+def value_key(value: object) -> object:
     """Something hashable that is equal for two checked values exactly when the values are equal."""
     return (bool, value) if value is True or value is False else value
 
@@ -218,10 +218,10 @@ def holds_bare_terms(value: Operand) -> bool:
     return type(value) is Term or (type(value) is Bag and value.bare)
 
 
-def checked(value: object) -> Value:
+def check_value(value: object) -> Value:
     """The value as one of the plain types, or InvalidInputError saying why it is none.
 
-    >>> checked([1, "a"]), checked(2.5)
+    >>> check_value([1, "a"]), check_value(2.5)
     (Bag(1, 'a'), 2.5)
     """
     made = _checked(value, 0)
@@ -231,7 +231,7 @@ def checked(value: object) -> Value:
 
 
 def checked_operand(value: object) -> Operand:
-    """Like `checked`, for a constraint's operand, which may also be or hold a Relation."""
+    """Like `check_value`, for a constraint's operand, which may also be or hold a Relation."""
     return value if type(value) is Relation else _checked(value, 0)
 
 

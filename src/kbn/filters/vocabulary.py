@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from kbn.ontology import NOTHING, THING, Class, Individual, Property, Term
 
-__all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "settled"]
+__all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "with_known_kind"]
 
 
 class Vocabulary(Protocol):
@@ -91,7 +91,7 @@ KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individua
 T = TypeVar("T")
 
 
-def settled(value: T, ontology: Vocabulary) -> T | Term:
+def with_known_kind(value: T, ontology: Vocabulary) -> T | Term:
     """A bare term with the kind the ontology knows it by, if that is exactly one; else as given."""
     if type(value) is not Term:
         return value

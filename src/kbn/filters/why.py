@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kbn.filters.operators import Negated, Operator, split_bag
-from kbn.filters.semantics import compare
+from kbn.filters.operators import Negated, Operator, split_bag_operator
+from kbn.filters.semantics import operator_accepts
 from kbn.filters.values import Bag, Relation
 from kbn.ontology import Term
 
@@ -43,7 +43,7 @@ WORDS = {
 }
 
 
-def reasons(
+def match_reasons(
     subscription: Subscription, notification: Notification, ontology: Ontology
 ) -> list[str]:
     """One line per constraint of the first filter that matches; none when no filter does."""
@@ -68,7 +68,7 @@ def _said(operator: AnyOperator, value: object, operand: object, ontology: Ontol
     if isinstance(operator, Negated):
         denied = f"{operator.operator.symbol} {_shown(operand, ontology)}"
         return f"not ({_shown(value, ontology)} {denied})"
-    if split_bag(operator) is not None:
+    if split_bag_operator(operator) is not None:
         return _said_of_bags(operator, value, operand, ontology)
     assert isinstance(operator, Operator)
     if value == operand and operator in (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC):
@@ -78,7 +78,7 @@ def _said(operator: AnyOperator, value: object, operand: object, ontology: Ontol
 
 def _said_of_bags(operator: AnyOperator, value: object, operand: object, ontology: Ontology) -> str:
     """The pairs of elements that are related, or the whole bag when elements must be equal."""
-    split = split_bag(operator)
+    split = split_bag_operator(operator)
     assert split is not None and isinstance(value, Bag) and isinstance(operand, Bag)
     bag, element = split
     if element is Operator.EQ:
@@ -96,10 +96,10 @@ def _pairs(
     """For each element that has to find a partner, the first partner it could have."""
     if bag is Operator.SUPER_BAG:
         for v in operand:
-            yield from [(x, v) for x in value if compare(element, x, v, ontology)][:1]
+            yield from [(x, v) for x in value if operator_accepts(element, x, v, ontology)][:1]
     else:
         for x in value:
-            yield from [(x, v) for v in operand if compare(element, x, v, ontology)][:1]
+            yield from [(x, v) for v in operand if operator_accepts(element, x, v, ontology)][:1]
 
 
 def _shown(value: object, ontology: Ontology) -> str:

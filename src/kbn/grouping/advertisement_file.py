@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Subscription, too_deep, with_each_name_once
+from kbn.filters import Subscription, json_depth_error, refuse_duplicate_names
 from kbn.grouping.combinations import Combination, attributes_of
 
 KNOWN = frozenset({"publisher", "attributes", "advertisement", "connections"})
@@ -59,11 +59,11 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _entry(line: str, count: int) -> Advertised:
     try:
-        data = json.loads(line, object_pairs_hook=with_each_name_once)
+        data = json.loads(line, object_pairs_hook=refuse_duplicate_names)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"not JSON: {error}") from error
     except RecursionError:
-        raise too_deep() from None
+        raise json_depth_error() from None
     if not isinstance(data, dict):
         raise InvalidInputError(f"a publisher is an object, not {line.strip():.60}")
     unknown = sorted(data.keys() - KNOWN)

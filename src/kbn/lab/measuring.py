@@ -97,10 +97,10 @@ def checksum(found: Iterable[tuple[int, int]]) -> str:
 def rows_as_notifications(table: pa.Table, count: int) -> list[Notification]:
     """The first `count` rows of a table, as notifications."""
     from kbn.filters import Notification
-    from kbn.matching import Column
+    from kbn.matching import AttributeColumn
 
     table = table.slice(0, count)
-    columns = {name: Column(table.field(name), table[name]) for name in table.column_names}
+    columns = {name: AttributeColumn(table.field(name), table[name]) for name in table.column_names}
     return [
         Notification(
             {

@@ -33,7 +33,7 @@ import numpy as np
 from kbn import data
 from kbn.filters import Bag, Constraint, Filter, Notification, Operator
 from kbn.lab.workloads.drawing import samples
-from kbn.matching import Change, Matcher, Poset
+from kbn.matching import Matcher, Poset, PosetChange
 from kbn.ontology import Class, Ontology
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Node:
         if change:
             self._tell_parent(change)
 
-    def announced(self, child: str, change: Change) -> None:
+    def announced(self, child: str, change: PosetChange) -> None:
         """A child's roots have changed: its new ones first, so that nothing is missed."""
         for filter in change.send:
             self.received += 1
@@ -236,7 +236,7 @@ class Node:
         keys: Iterable[Any] = self._children.match(notification)
         return len(self._clients.match(notification)), {child for child, _ in keys}
 
-    def _tell_parent(self, change: Change) -> None:
+    def _tell_parent(self, change: PosetChange) -> None:
         if self.parent is not None and change:
             self.told += len(change.send) + len(change.withdraw)
             self.parent.announced(self.name, change)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from kbn.management.schema import Kind
@@ -12,16 +13,28 @@ from kbn.management.schema import Kind
 ENTRIES_MAX = 10_000
 
 
+class Status(StrEnum):
+    """What came of an action."""
+
+    DECIDED = "decided"  # and not yet done
+    DONE = "done"
+    UNCHANGED = "unchanged"  # there was nothing to do
+    FAILED = "failed"
+    OVERRIDDEN = "overridden"  # by another policy, in the same evaluation
+    SUPPRESSED = "suppressed"  # by the policy's rate
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What came of a policy at a moment: `outcome` in words, for `count` objects or actions."""
+    """What came of a policy at a moment, for `count` objects or actions; `detail` is for people."""
 
     at: float
     policy: str
     action: str
     kind: Kind | None
     name: str | None
-    outcome: str
+    status: Status
+    detail: str = ""
     count: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -32,24 +45,21 @@ class LogEntry:
             "action": self.action,
             "kind": self.kind,
             "name": self.name,
-            "outcome": self.outcome,
+            "status": self.status.value,
+            "detail": self.detail,
             "count": self.count if self.count != 1 else None,
         }
         return {key: value for key, value in fields.items() if value not in (None, "")}
-
-
-class Suppressed(LogEntry):
-    """A policy's rate was reached: `count` objects were left out since the last such entry."""
 
 
 class ActionLog:
     """The last entries, and how many there ever were.
 
     >>> log = ActionLog()
-    >>> log.add(LogEntry(0.0, "p", "log", None, None, "connect"))
+    >>> log.add(LogEntry(0.0, "p", "log", None, None, Status.DONE, "hello"))
     >>> seen = log.written
-    >>> log.add(LogEntry(1.0, "p", "log", None, None, "again"))
-    >>> [entry.outcome for entry in log.since(seen)]
+    >>> log.add(LogEntry(1.0, "p", "log", None, None, Status.DONE, "again"))
+    >>> [entry.detail for entry in log.since(seen)]
     ['again']
     """
 

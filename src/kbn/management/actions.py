@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.management import instructions
+from kbn.management.action_log import Status
 from kbn.management.assignments import Assignments
 from kbn.management.engine import Decision
 from kbn.management.instructions import (
@@ -24,7 +25,15 @@ from kbn.management.instructions import (
 )
 from kbn.management.mib import Hearer, ManagedObject, Mib
 from kbn.management.reports import Kind
-from kbn.placement import MEAN_HOPS_MAX, Assignment, Distances, Move, balanced, mean_hops, moves
+from kbn.placement import (
+    MEAN_HOPS_MAX,
+    Assignment,
+    Distances,
+    Move,
+    balance_plan,
+    mean_hops,
+    propose_moves,
+)
 
 CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 LOAD_MAX = 2.0
@@ -32,12 +41,10 @@ LOAD_MAX = 2.0
 LOOK_EVERY_S = 1.0
 """How often clients are counted anew; between, those that are sent somewhere are added."""
 FLUSH_EVERY_S = 2.0
-SEATS_MAX = 2000
+TOGETHER_MAX = 2000
 """So many clients are looked at together; of more, only those that were found misplaced."""
 ARRIVE_S = 10.0
 """One who was told to go elsewhere less than this ago counts as being there."""
-DECIDED = "decided"
-"""The outcome of what is decided and not yet done."""
 REASSIGNED = "reassigned"
 """The mark of clients who sit near their partners rather than where their medoid is at home."""
 
@@ -67,10 +74,14 @@ Effect: TypeAlias = Instruct | Announce
 
 
 class Outcome(NamedTuple):
-    """What came of a decision: in words, what is to be done for it, and who was placed where."""
+    """What came of a decision, what is to be done for it, and who was placed where.
+
+    `detail` says it in words, for people.
+    """
 
     decision: Decision
-    text: str
+    status: Status
+    detail: str = ""
     effects: tuple[Effect, ...] = ()
     placed: PlacementNote | None = None
 
@@ -104,11 +115,11 @@ class Actions:
         """What comes of a decision; one that cannot be carried out says why."""
         act = self._known.get(decision.action)
         if act is None:
-            return Outcome(decision, "done")  # the engine has marked or logged it
+            return Outcome(decision, Status.DONE)  # the engine has marked or logged it
         try:
             return act(decision, now)
         except KbnError as error:
-            return Outcome(decision, f"not done: {error}")
+            return Outcome(decision, Status.FAILED, str(error))
 
     def flush(self, now: float) -> Iterator[Outcome]:
         """What comes of those found misplaced, when it is time to look at them together."""
@@ -125,7 +136,7 @@ class Actions:
         try:
             yield from self._reassign(kind, named, now)
         except KbnError as error:
-            yield from (Outcome(each, f"not done: {error}") for each in named.values())
+            yield from (Outcome(each, Status.FAILED, str(error)) for each in named.values())
 
     # Placing.
 
@@ -133,24 +144,26 @@ class Actions:
         found = self._object(decision)
         assignment = self._assigned(found, now)
         if assignment is None or not found.broker:
-            return Outcome(decision, "stays: no cluster has its medoid")
+            return Outcome(decision, Status.UNCHANGED, "no cluster has its medoid")
         old, stays = found.broker, assignment == found.broker
         send = () if stays else (self._send(found, assignment),)
         self._mib.placed("subscriber", found.name, assignment, now)
         self._mib.unmark("subscriber", found.name, REASSIGNED)
-        text = f"stays at {assignment}" if stays else f"from {old} to {assignment}"
-        return Outcome(decision, text, send, PlacementNote("subscriber", found.name, assignment))
+        note = PlacementNote("subscriber", found.name, assignment)
+        if stays:
+            return Outcome(decision, Status.UNCHANGED, f"at {assignment} already", send, note)
+        return Outcome(decision, Status.DONE, f"from {old} to {assignment}", send, note)
 
     def _place_publisher(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
         assignment = self._assigned(found, now)
         if assignment is None:
-            return Outcome(decision, "goes where it likes: no cluster has its medoid")
+            return Outcome(decision, Status.UNCHANGED, "no cluster has its medoid")
         send = self._send(found, assignment)
         self._mib.placed("publisher", found.name, assignment, now)
         self._mib.unmark("publisher", found.name, REASSIGNED)
         note = PlacementNote("publisher", found.name, assignment)
-        return Outcome(decision, f"to {assignment}", (send,), note)
+        return Outcome(decision, Status.DONE, f"to {assignment}", (send,), note)
 
     def _assigned(self, found: ManagedObject, now: float) -> str | None:
         """Where a client belongs; it is counted there at once."""
@@ -187,22 +200,24 @@ class Actions:
         found = self._object(decision)
         self._misplaced[found.kind, found.name] = decision
         if found.kind == "publisher" or not found.broker:
-            return Outcome(decision, DECIDED)
+            return Outcome(decision, Status.DECIDED)
         about = {"what": "subscribers", "clients": [found.name]}
         ask = Instruct(found.broker, self._url(found.broker), "report", about)
-        return Outcome(decision, DECIDED, (ask,))
+        return Outcome(decision, Status.DECIDED, effects=(ask,))
 
     def _reassign(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
         if not named:
             return
         # With all of them, as long as they are few: one who sits well may make room for another.
-        few = self._mib.count(kind) <= SEATS_MAX
+        few = self._mib.count(kind) <= TOGETHER_MAX
         names = [each.name for each in self._mib.objects(kind)] if few else list(named)
         assignments = list(self._client_assignments(kind, names, now))
         load = Counter(self._load_now(now))
         load.subtract(assignment.broker for assignment in assignments)
         others = {name: float(n) for name, n in load.items() if n > 0 and self._is_there(name)}
-        found = moves(assignments, self._assignments.distances, self._load_max, others=others)
+        found = propose_moves(
+            assignments, self._assignments.distances, self._load_max, others=others
+        )
         going = {move.client for move in found}
         for assignment in assignments:
             if (
@@ -210,8 +225,8 @@ class Actions:
                 and assignment.client not in going
                 and _is_misplaced(assignment, self._assignments.distances)
             ):
-                text = "stays: no broker with room is nearer to its partners"
-                yield Outcome(named[assignment.client], text)
+                detail = "no broker with room is nearer to its partners"
+                yield Outcome(named[assignment.client], Status.UNCHANGED, detail)
         first = next(iter(named.values()))
         for move in found:
             decision = named.get(move.client) or replace(first, name=move.client)
@@ -220,20 +235,21 @@ class Actions:
     def _moved(self, kind: Kind, move: Move, decision: Decision, now: float) -> Outcome:
         found = self._mib.get(kind, move.client)
         if found is None or found.broker != move.old:
-            return Outcome(decision, "stays: it is somewhere else by now")
+            return Outcome(decision, Status.UNCHANGED, "it is somewhere else by now")
         if move.new in self._assignments.spare:
-            return Outcome(decision, f"stays: {move.new} is nearer to its partners, and spare")
+            detail = f"{move.new} is nearer to its partners, and spare"
+            return Outcome(decision, Status.UNCHANGED, detail)
         try:
             send = self._send(found, move.new)
         except KbnError as error:
-            return Outcome(decision, f"not done: {error}")
+            return Outcome(decision, Status.FAILED, str(error))
         self._load[move.new] += 1
         self._load[move.old] -= 1
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, REASSIGNED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
-        note = PlacementNote(kind, move.client, move.new, is_reseated=True)
-        return Outcome(decision, text, (send,), note)
+        note = PlacementNote(kind, move.client, move.new, is_reassigned=True)
+        return Outcome(decision, Status.DONE, text, (send,), note)
 
     def failed(self, instruct: Instruct) -> None:
         """An instruction did not reach its broker, or was refused: who was to move may be told
@@ -293,11 +309,11 @@ class Actions:
             for each in self._mib.objects("broker")
             if each.address and (named is None or each.name in named)
         )
-        return Outcome(decision, f"asked {len(asked)} brokers", asked)
+        return Outcome(decision, Status.DONE, f"brokers asked: {len(asked)}", asked)
 
     def _request_publisher_medoids(self, decision: Decision, now: float) -> Outcome:
         ask = instructions.to_notification(RequestPublisherMedoids())
-        return Outcome(decision, "asked all publishers", (Announce(ask),))
+        return Outcome(decision, Status.DONE, "asked all publishers", (Announce(ask),))
 
     # Brokers and the plan.
 
@@ -307,16 +323,16 @@ class Actions:
         if to == found.name:
             raise InvalidInputError(f"{to} cannot move below itself")
         if to == found.parent:
-            return Outcome(decision, f"stays below {to}")
+            return Outcome(decision, Status.UNCHANGED, f"below {to} already")
         move = Instruct(found.name, found.address, "rehome", {"url": self._url(to)})
-        return Outcome(decision, f"from {found.parent or 'nobody'} to {to}", (move,))
+        return Outcome(decision, Status.DONE, f"from {found.parent or 'nobody'} to {to}", (move,))
 
     def _balance_load(self, decision: Decision, now: float) -> Outcome:
         plan = self._assignments.plan
         if plan is None:
-            return Outcome(decision, "not done: no plan is made yet")
+            return Outcome(decision, Status.FAILED, "no plan is made yet")
         if self._assignments.is_fixed:
-            return Outcome(decision, "not done: the plan is given, and stays")
+            return Outcome(decision, Status.FAILED, "the plan is given, and stays")
         loads: Counter[str] = Counter()
         for medoid, count in self._count_by("medoid").items():
             key = plan.cluster_for(medoid)
@@ -325,7 +341,7 @@ class Actions:
         load_max = float(decision.parameters.get("load_max", self._load_max))
         # Among those that hold clusters: a spare broker does not help before it is added.
         apart = self._assignments.distances_among(plan.brokers)
-        new = balanced(plan, loads, load_max, apart)
+        new = balance_plan(plan, loads, load_max, apart)
         return self._use(decision, self._assignments.use(new), "clusters share brokers anew")
 
     def _replan(self, decision: Decision, now: float) -> Outcome:
@@ -342,7 +358,9 @@ class Actions:
 
     def _use(self, decision: Decision, changed: bool, text: str) -> Outcome:
         self.plan_changed |= changed
-        return Outcome(decision, text if changed else "the plan stays")
+        if not changed:
+            return Outcome(decision, Status.UNCHANGED, "the plan stays as it is")
+        return Outcome(decision, Status.DONE, text)
 
     def _deliveries(self) -> dict[tuple[str, str], float]:
         """How many notifications went from publishers to subscribers, by their medoids."""
@@ -359,14 +377,14 @@ class Actions:
     def _add_broker(self, decision: Decision, now: float) -> Outcome:
         spare = [name for name in self._assignments.brokers if name in self._assignments.spare]
         if not spare:
-            return Outcome(decision, "not done: no broker is spare")
+            return Outcome(decision, Status.FAILED, "no broker is spare")
         self._assignments.set_spare(spare[0], now, is_spare=False)
-        return Outcome(decision, f"{spare[0]} holds clusters from now on")
+        return Outcome(decision, Status.DONE, f"{spare[0]} holds clusters from now on")
 
     def _retire_broker(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
         self._assignments.set_spare(found.name, now, is_spare=True)
-        return Outcome(decision, f"{found.name} holds no clusters from now on")
+        return Outcome(decision, Status.DONE, f"{found.name} holds no clusters from now on")
 
     # Who is who.
 

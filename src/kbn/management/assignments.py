@@ -10,7 +10,7 @@ import numpy as np
 
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
-from kbn.placement import Distances, Plan, distances, plan, rated
+from kbn.placement import Distances, Plan, overlay_distances, plan, rate_plan
 
 SETTLE_S = 1.0
 """Brokers must be the same for so long before clusters are laid out for them."""
@@ -61,7 +61,7 @@ class Assignments:
     def distances(self) -> Distances:
         """How many brokers are passed from one to another."""
         if self._distances is None:
-            self._distances = distances(self.brokers, self.links)
+            self._distances = overlay_distances(self.brokers, self.links)
         return self._distances
 
     def distances_among(self, brokers: Iterable[str]) -> Distances:
@@ -130,8 +130,8 @@ class Assignments:
         )  # fmt: skip
         if self.plan is not None and set(self.plan.brokers) == set(used):
             apart = self.distances_among(used)
-            then = rated(new, apart, deliveries, clients, load_max)
-            now = rated(self.plan, apart, deliveries, clients, load_max)
+            then = rate_plan(new, apart, deliveries, clients, load_max)
+            now = rate_plan(self.plan, apart, deliveries, clients, load_max)
             if then.excess >= now.excess and then.hops > WORTH_IT * now.hops:
                 return False
         return self.use(new)

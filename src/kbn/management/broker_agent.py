@@ -22,14 +22,14 @@ from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
     BrokerUtilisation,
-    Gone,
+    Departure,
     MedoidGroup,
     NotificationReport,
     Report,
     SubscriberInfo,
 )
 from kbn.placement import Medoid, RunningMedoid, SemanticMap
-from kbn.placement import groups as medoid_groups
+from kbn.placement import group_by_medoid as medoid_groups
 
 AT_ONCE_MAX = 500
 """Clients looked at in one call, so that none takes long; the others wait for the next."""
@@ -172,7 +172,7 @@ class BrokerAgent:
             if attached is None or not attached.subscriptions:
                 # Also one who came and went between two looks: others may await it here.
                 self._forget(name)
-                yield Gone("subscriber", name, self._broker.name)
+                yield Departure("subscriber", name, self._broker.name)
             else:
                 self._look_at(attached)
                 changed.append(name)

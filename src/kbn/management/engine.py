@@ -18,13 +18,13 @@ from typing import Any, cast
 import numpy as np
 
 from kbn.errors import KbnError, LimitError
-from kbn.management.action_log import ActionLog, LogEntry, Suppressed
+from kbn.management.action_log import ActionLog, LogEntry, Status
 from kbn.management.expressions import Overlay, Rows
 from kbn.management.mib import ManagedObject, Mib
 from kbn.management.policies import Action, Policy, PolicySet
 from kbn.management.policy_file import filled
 from kbn.management.rate import Limiter
-from kbn.management.reports import Gone, Report
+from kbn.management.reports import Departure, Report
 from kbn.management.schema import Kind
 
 AT_ONCE_MAX = 10_000
@@ -148,17 +148,19 @@ class PolicyEngine:
         try:
             policies = PolicySet.load(paths)
         except KbnError as problem:
-            self.log.add(LogEntry(now, "", "reload", None, None, f"refused: {problem}"))
+            self.log.add(LogEntry(now, "", "reload", None, None, Status.FAILED, str(problem)))
             return problem
         self.use(policies)
-        self.log.add(LogEntry(now, "", "reload", None, None, f"{len(policies)} policies"))
+        self.log.add(
+            LogEntry(now, "", "reload", None, None, Status.DONE, f"policies: {len(policies)}")
+        )
         return None
 
     def reported(self, report: Report, now: float) -> list[Decision]:
         """Take a report into the MIB; what policies make of it."""
         was_there = self._mib.get(report.kind, report.name) is not None
         found = self._mib.apply(report, now)
-        if isinstance(report, Gone) and (found is not None or not was_there):
+        if isinstance(report, Departure) and (found is not None or not was_there):
             return []  # it is elsewhere, or was never heard of
         evaluation = Evaluation(now, self._mib.overlay(self.clusters))
         for state in self._on.get(report.type, ()):
@@ -211,11 +213,10 @@ class PolicyEngine:
         """How many objects each policy left out, ever, because of its rate."""
         return {each.policy.name: each.left_out_ever for each in self._states}
 
-    def record(self, decision: Decision, outcome: str) -> None:
+    def record(self, decision: Decision, status: Status, detail: str = "") -> None:
         """Write into the log what came of a decision."""
-        self._note(
-            decision.policy, decision.action, decision.kind, decision.name, outcome, decision.at
-        )
+        about = (decision.action, decision.kind, decision.name)
+        self.log.add(LogEntry(decision.at, decision.policy, *about, status, detail))
 
     # Asking.
 
@@ -233,7 +234,7 @@ class PolicyEngine:
             return True
         if not policy.when.reads_object:
             rows = Rows(None, slice(0, 1), evaluation.now, evaluation.overlay)
-        elif isinstance(report, Gone):
+        elif isinstance(report, Departure):
             return False
         else:
             rows = self._mib.rows(report.kind, evaluation.now, evaluation.overlay, report.name)
@@ -244,7 +245,10 @@ class PolicyEngine:
         try:
             names = self._all_for(policy, evaluation)
         except LimitError as error:
-            self._note(policy.name, "", policy.of, None, f"not asked: {error}", evaluation.now)
+            entry = LogEntry(
+                evaluation.now, policy.name, "ask", policy.of, None, Status.FAILED, str(error)
+            )
+            self.log.add(entry)
             return
         self._do(state, policy.of or "broker", names, evaluation)
 
@@ -311,56 +315,46 @@ class PolicyEngine:
         for action in policy.do:
             other = evaluation.overridden_by(action, policy, kind, name)
             if other:
-                outcome = f"overridden by {other}"
+                status, detail = Status.OVERRIDDEN, f"by {other}"
             else:
                 any_done = True
-                outcome = self._carry_out(action, policy, kind, name, evaluation)
-            self._note(policy.name, action.name, kind, name, outcome, evaluation.now)
+                status, detail = self._carry_out(action, policy, kind, name, evaluation)
+            about = (policy.name, action.name, kind, name)
+            self.log.add(LogEntry(evaluation.now, *about, status, detail))
         return any_done
 
     def _carry_out(
         self, action: Action, policy: Policy, kind: Kind, name: str | None, evaluation: Evaluation
-    ) -> str:
-        """Do what the engine does itself, and decide what others do; the outcome."""
+    ) -> tuple[Status, str]:
+        """Do what the engine does itself, and decide what others do; what came of it."""
         given = action.parameters
         try:
             match action.name:
                 case "mark":
                     assert name is not None
                     self._mib.mark(kind, name, given["mark"], only=given.get("only", False))
-                    return f"marked {given['mark']}"
+                    return Status.DONE, f"marked {given['mark']}"
                 case "unmark":
                     assert name is not None
                     self._mib.unmark(kind, name, given["mark"])
-                    return f"unmarked {given['mark']}"
+                    return Status.DONE, f"unmarked {given['mark']}"
                 case "log":
                     found = None if name is None else self._mib.get(kind, name)
-                    return _filled(given["message"], found, evaluation)
+                    return Status.DONE, _filled(given["message"], found, evaluation)
         except LimitError as error:
-            return f"not done: {error}"
+            return Status.FAILED, str(error)
         decision = Decision(policy.name, action.name, given, kind, name, evaluation.now)
         evaluation.decisions.append(decision)
-        return "decided"
+        return Status.DECIDED, ""
 
     def _tell_left_out(self, now: float) -> None:
         for state in self._states:
             since = state.left_out_since
             if since is not None and not 0 <= now - since < state.told_every_s:
-                outcome = f"left out: at most {state.policy.at_most}"
-                name, of, count = state.policy.name, state.policy.of, state.left_out
-                self.log.add(Suppressed(now, name, "", of, None, outcome, count))
+                about = (state.policy.name, "", state.policy.of, None)
+                detail = f"at most {state.policy.at_most}"
+                self.log.add(LogEntry(now, *about, Status.SUPPRESSED, detail, state.left_out))
                 state.left_out, state.left_out_since = 0, None
-
-    def _note(
-        self,
-        policy: str,
-        action: str,
-        kind: Kind | None,
-        name: str | None,
-        outcome: str,
-        now: float,
-    ) -> None:
-        self.log.add(LogEntry(now, policy, action, kind, name, outcome))
 
 
 def _has_timer(policy: Policy) -> bool:

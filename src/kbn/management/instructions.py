@@ -6,56 +6,67 @@ What is for one broker it tells that broker itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from contextlib import suppress
+from typing import ClassVar, TypeAlias
 
+from msgspec import field
+
+from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Notification, Subscription
+from kbn.management import message_form
+from kbn.management.message_form import ManagementMessage
 from kbn.management.reports import Kind
-from kbn.management.terms import MESSAGE, NAMESPACE, TO, type_of
-from kbn.ontology import Class, Term
+from kbn.management.terms import MESSAGE, NAMESPACE, TO
+from kbn.ontology import Class
 
 
-@dataclass(frozen=True, slots=True)
-class PlacePublisher:
+class PlacePublisher(ManagementMessage, frozen=True):
     """Publish at that broker from now on."""
 
-    publisher: str
-    broker: str
-    url: str
+    publisher: str = field(name=TO)
+    broker: str = field(name="brokerId")
+    url: str = field(name="address")
+
+    individual: ClassVar[str] = "place_publisher"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPublisherMedoids:
+class RequestPublisherMedoids(ManagementMessage, frozen=True):
     """Publishers, say what you publish about."""
 
+    individual: ClassVar[str] = "request_publisher_medoids"
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+
+class RequestInfo(ManagementMessage, frozen=True):
     """Brokers and publishers, say who you are and who is attached to you."""
 
+    individual: ClassVar[str] = "request_info"
 
-@dataclass(frozen=True, slots=True)
-class PolicyServerInfo:
+
+class PolicyServerInfo(ManagementMessage, frozen=True):
     """A policy server is there; the one whose name comes first acts, the others stand by."""
 
-    server: str
+    server: str = field(name="serverId")
+
+    individual: ClassVar[str] = "policy_server_info"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementNote:
+class PlacementNote(ManagementMessage, frozen=True):
     """The server that acts has told a client to go to a broker; others are to know."""
 
-    kind: Kind
-    name: str
-    broker: str
-    is_reseated: bool = False
+    kind: Kind = field(name="about")
+    name: str = field(name="objectId")
+    broker: str = field(name="currentBroker")
+    is_reassigned: bool = field(name="isReassigned", default=False)
+
+    individual: ClassVar[str] = "placement_note"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanNote:
+class PlanNote(ManagementMessage, frozen=True):
     """The server that acts goes by this plan: `text` is as `Assignments.text` has it."""
 
-    text: str
+    text: str = field(name="plan")
+
+    individual: ClassVar[str] = "plan_note"
 
 
 Instruction: TypeAlias = (
@@ -66,63 +77,26 @@ Instruction: TypeAlias = (
     | PlacementNote
     | PlanNote
 )
+_BY_INDIVIDUAL: dict[str, type[ManagementMessage]] = {
+    each.individual: each
+    for each in (
+        *(PlacePublisher, RequestPublisherMedoids, RequestInfo),
+        *(PolicyServerInfo, PlacementNote, PlanNote),
+    )
+}
 
-
-def to_notification(instruction: Instruction) -> Notification:
-    """The instruction as it is published."""
-    match instruction:
-        case PlacePublisher(publisher, broker, url):
-            fields = {TO: publisher, "brokerId": broker, "address": url}
-            return Notification({MESSAGE: type_of("place_publisher"), **fields})
-        case RequestPublisherMedoids():
-            return Notification({MESSAGE: type_of("request_publisher_medoids")})
-        case RequestInfo():
-            return Notification({MESSAGE: type_of("request_info")})
-        case PolicyServerInfo(server):
-            return Notification({MESSAGE: type_of("policy_server_info"), "serverId": server})
-        case PlacementNote(kind, name, broker, is_reseated):
-            fields = {"about": kind, f"{kind}Id": name, "currentBroker": broker}
-            note = {MESSAGE: type_of("placement_note"), **fields, "isReseated": is_reseated}
-            return Notification(note)
-        case PlanNote(text):
-            return Notification({MESSAGE: type_of("plan_note"), "plan": text})
+to_notification = message_form.to_notification
 
 
 def from_notification(notification: Notification) -> Instruction | None:
-    """The instruction a notification is; None for any other, and for one that lacks something."""
-    message = notification.get(MESSAGE)
-    name = message.iri.removeprefix(NAMESPACE) if isinstance(message, Term) else ""
-    match name:
-        case "place_publisher":
-            given = [notification.get(each) for each in (TO, "brokerId", "address")]
-            texts = [each for each in given if isinstance(each, str)]
-            return PlacePublisher(*texts) if len(texts) == len(given) else None
-        case "request_publisher_medoids":
-            return RequestPublisherMedoids()
-        case "request_info":
-            return RequestInfo()
-        case "policy_server_info":
-            server = notification.get("serverId")
-            return PolicyServerInfo(server) if isinstance(server, str) else None
-        case "placement_note":
-            return _placement_note(notification)
-        case "plan_note":
-            text = notification.get("plan")
-            return PlanNote(text) if isinstance(text, str) else None
+    """The instruction that a notification carries; None for any other, and for a broken one.
+
+    >>> from_notification(to_notification(PlanNote("{}")))
+    PlanNote(text='{}')
+    """
+    with suppress(InvalidInputError):
+        return message_form.from_notification(notification, _BY_INDIVIDUAL)  # type: ignore[return-value]
     return None
-
-
-def _placement_note(notification: Notification) -> PlacementNote | None:
-    about, broker = notification.get("about"), notification.get("currentBroker")
-    is_reseated = notification.get("isReseated")
-    for kind in _CLIENTS:
-        name = notification.get(f"{kind}Id")
-        if about == kind and isinstance(name, str) and isinstance(broker, str):
-            return PlacementNote(kind, name, broker, is_reseated is True)
-    return None
-
-
-_CLIENTS: tuple[Kind, ...] = ("subscriber", "publisher")
 
 
 def of_types(*names: str) -> Subscription:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,18 +20,8 @@ from kbn.errors import InvalidInputError
 from kbn.management.conditions import Condition
 from kbn.management.expressions import Overlay, Rows
 from kbn.management.mib_file import MibFile
-from kbn.management.reports import (
-    BrokerInfo,
-    BrokerMedoid,
-    BrokerUtilisation,
-    Gone,
-    MedoidGroup,
-    NotificationReport,
-    PublisherInfo,
-    Report,
-    SubscriberInfo,
-)
-from kbn.management.schema import KINDS, FieldType, Kind
+from kbn.management.reports import Departure, NotificationReport, Report, SubscriberInfo
+from kbn.management.schema import KINDS, FieldType, Kind, values_of
 from kbn.management.table import Array, MarkNames, Pool, Table, check_text
 
 ALSO_AT_MAX = 4
@@ -128,10 +118,10 @@ class Mib:
         was told to go elsewhere is on its way when it departs, and at no broker.
         """
         table = self._tables[report.kind]
-        if isinstance(report, Gone):
-            return self._apply_gone(table, report)
+        if isinstance(report, Departure):
+            return self._apply_departure(table, report)
         known = table.rows.get(report.name)
-        values = _fields_of(report)
+        values = values_of(report)
         if isinstance(report, NotificationReport):
             # Where the subscriber is, its info says; this may come late from where it was.
             if known is not None and table.get(known, "broker"):
@@ -331,7 +321,7 @@ class Mib:
         if others:
             self._also_at[report.name] = others[-ALSO_AT_MAX:]
 
-    def _apply_gone(self, table: Table, report: Gone) -> ManagedObject | None:
+    def _apply_departure(self, table: Table, report: Departure) -> ManagedObject | None:
         row = table.rows.get(report.name)
         if row is None:
             return None
@@ -397,65 +387,3 @@ class Mib:
 def _with_bit(table: Table, bit: int) -> Array:
     carrying: Array = (table.column("marks") & np.uint64(1 << bit)) != 0
     return carrying
-
-
-def _fields_of(report: Report) -> dict[str, Any]:
-    match report:
-        case BrokerInfo():
-            links = list(report.links)
-            return {"address": report.address, "parent": report.parent, "links": links}
-        case BrokerMedoid():
-            return _medoid_fields(report)
-        case BrokerUtilisation():
-            return {
-                "subscribers": report.subscribers,
-                "subscriptions": report.subscriptions,
-                "published": report.published,
-                "delivered": report.delivered,
-                "load": report.load,
-                "memory": report.memory,
-            }
-        case SubscriberInfo():
-            return {
-                "broker": report.broker,
-                "medoid": report.medoid,
-                "spread": report.spread,
-                "subscriptions": report.subscriptions,
-            }
-        case NotificationReport():
-            return {
-                "broker": report.broker,
-                "mean_hops": report.mean_hops,
-                "hops_deviation": report.deviation,
-                "notifications": sum(report.histogram.values()),
-                "histogram": {str(hops): n for hops, n in sorted(report.histogram.items())},
-                "publishers": dict(report.publishers),
-            }
-        case PublisherInfo():
-            return {"broker": report.broker, "medoid": report.medoid, "spread": report.spread}
-        case Gone():
-            return {}
-        case _:
-            assert_never(report)
-
-
-def _medoid_fields(report: BrokerMedoid) -> dict[str, Any]:
-    groups = [
-        {"medoid": group.medoid, "spread": group.spread, "subscribers": group.subscribers}
-        for group in report.groups
-    ]
-    return {
-        "medoid": report.medoid,
-        "spread": report.spread,
-        "subscribers": report.subscribers,
-        "groups": groups,
-        "smaller_group": _smaller(report.groups),
-    }
-
-
-def _smaller(groups: tuple[MedoidGroup, ...]) -> str:
-    """The medoid of the smallest of several groups; '' when two are as small as each other."""
-    by_size = sorted(groups, key=lambda group: group.subscribers)
-    if len(by_size) < 2 or by_size[0].subscribers == by_size[1].subscribers:
-        return ""
-    return by_size[0].medoid

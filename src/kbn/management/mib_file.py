@@ -20,7 +20,7 @@ from kbn.management.schema import FIELDS, KINDS, FieldType, Kind
 from kbn.management.table import Table
 
 _OURS = 0x6B626E6D  # "kbnm"
-_VERSION = 1
+_VERSION = 2
 _TYPES = {FieldType.COUNT: "INTEGER", FieldType.NUMBER: "REAL"}  # and TEXT for all others
 _ROWS_AT_ONCE = 20_000
 _WAIT_S = 5.0  # for a reader's lock, which is short

@@ -54,11 +54,11 @@ EVENTS = ("PlanChange",)
 
 # The kinds of objects that each type of report is about.
 _ABOUT: Mapping[str, tuple[Kind, ...]] = {
-    each.type: KINDS if each is reports.Gone else (cast(Any, each).kind,)
+    each.type: KINDS if each is reports.Departure else (cast(Any, each).kind,)
     for each in (
         *(reports.BrokerInfo, reports.BrokerMedoid, reports.BrokerUtilisation),
         *(reports.SubscriberInfo, reports.NotificationReport, reports.PublisherInfo),
-        reports.Gone,
+        reports.Departure,
     )
 } | dict.fromkeys(EVENTS, KINDS)
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class _Reading:
 
     def _condition(self, node: Any, of: Kind | None, types: frozenset[str]) -> Condition:
         condition = self._expression(node, lambda text: Condition.parse(text, of))
-        if condition.reads_object and types == {reports.Gone.type}:
+        if condition.reads_object and types == {reports.Departure.type}:
             self._fail(node, "who departed has no fields any more: ask only about the overlay")
         return condition
 

@@ -17,9 +17,8 @@ from collections.abc import Iterable
 from kbn.errors import KbnError
 from kbn.filters import Notification, Subscription
 from kbn.management import instructions, reports
-from kbn.management.action_log import LogEntry
+from kbn.management.action_log import LogEntry, Status
 from kbn.management.actions import (
-    DECIDED,
     LOAD_MAX,
     REASSIGNED,
     Actions,
@@ -36,7 +35,7 @@ from kbn.management.instructions import (
     PolicyServerInfo,
     RequestInfo,
 )
-from kbn.management.reports import KINDS, BrokerInfo, Gone, Kind, Report
+from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
 
 BEAT_S = 2.0
 """How often a policy server says that it is there."""
@@ -103,7 +102,7 @@ class PolicyServer:
             return self.reported(reports.from_notification(notification), now)
         except KbnError as error:
             self.unreadable += 1
-            self._note(now, "read", None, f"not done: {error}")
+            self._failed(now, "read", None, str(error))
             return []
 
     def _met(self, other: PolicyServerInfo, now: float) -> list[Effect]:
@@ -124,7 +123,7 @@ class PolicyServer:
             self.engine.mib.note(PLAN, note.text)
         else:
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
-            mark = self.engine.mib.mark if note.is_reseated else self.engine.mib.unmark
+            mark = self.engine.mib.mark if note.is_reassigned else self.engine.mib.unmark
             mark(note.kind, note.name, REASSIGNED)
 
     def _tell_plan(self, now: float) -> list[Effect]:
@@ -143,7 +142,7 @@ class PolicyServer:
             try:
                 self.assignments.resume(text)
             except KbnError as error:
-                self._note(0.0, "resume", None, f"not done: {error}")
+                self._failed(0.0, "resume", None, str(error))
 
     def reported(self, report: Report, now: float) -> list[Effect]:
         """Take in a report, and do what policies make of it."""
@@ -178,11 +177,10 @@ class PolicyServer:
         effects += self._carry_out(self.engine.tick(now), now)
         return effects + self._done(self.actions.flush(now), now)
 
-    def answered(self, instruct: Instruct, outcome: str, now: float) -> None:
-        """How an instruction to a broker went."""
-        if outcome:
-            self.actions.failed(instruct)
-            self._note(now, instruct.what, instruct.broker, f"not done: {outcome}")
+    def refused(self, instruct: Instruct, reason: str, now: float) -> None:
+        """A broker did not carry out an instruction, or did not get it."""
+        self.actions.failed(instruct)
+        self._failed(now, instruct.what, instruct.broker, reason)
 
     def _forget_silent(self, now: float) -> None:
         """Forget those who went without a word, once there was time to hear of everybody."""
@@ -190,12 +188,14 @@ class PolicyServer:
         if now - self._since >= FORGET_AFTER_S:
             for kind in KINDS:
                 for name in self.engine.mib.forget_silent(kind, now - FORGET_AFTER_S):
-                    self.engine.log.add(LogEntry(now, "", "forget", kind, name, "was silent"))
+                    self.engine.log.add(
+                        LogEntry(now, "", "forget", kind, name, Status.DONE, "was silent")
+                    )
 
     def _look_at_brokers(self, report: Report, now: float) -> None:
         if isinstance(report, BrokerInfo):
             self.assignments.heard_of(report.broker, report.parent, report.links, now)
-        elif isinstance(report, Gone) and report.kind == "broker":
+        elif isinstance(report, Departure) and report.kind == "broker":
             self.assignments.lost(report.name, now)
 
     def _carry_out(self, decisions: Iterable[Decision], now: float) -> list[Effect]:
@@ -209,19 +209,19 @@ class PolicyServer:
     def news(self) -> list[LogEntry]:
         """What came of decisions, and what else was logged, since this was last asked."""
         log = self.engine.log
-        found = [entry for entry in log.since(self._told) if entry.outcome != DECIDED]
+        found = [entry for entry in log.since(self._told) if entry.status is not Status.DECIDED]
         self._told = log.written
         return found
 
     def _done(self, outcomes: Iterable[Outcome], now: float) -> list[Effect]:
         effects: list[Effect] = []
         for outcome in outcomes:
-            self.engine.record(outcome.decision, outcome.text)
+            self.engine.record(outcome.decision, outcome.status, outcome.detail)
             effects += outcome.effects
             if outcome.placed is not None and self._others:
                 effects.append(Announce(instructions.to_notification(outcome.placed)))
         return effects
 
-    def _note(self, now: float, action: str, broker: str | None, outcome: str) -> None:
+    def _failed(self, now: float, action: str, broker: str | None, reason: str) -> None:
         kind: Kind | None = None if broker is None else "broker"
-        self.engine.log.add(LogEntry(now, "", action, kind, broker, outcome))
+        self.engine.log.add(LogEntry(now, "", action, kind, broker, Status.FAILED, reason))

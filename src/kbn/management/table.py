@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.management.schema import FIELDS, FieldType, Kind
@@ -296,7 +297,7 @@ def _number(field: str, value: Any) -> float:
 
 def _json(field: str, value: Any) -> str:
     try:
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, default=structs.asdict)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{field} cannot be kept: {error}") from None
 

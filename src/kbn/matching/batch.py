@@ -1,6 +1,6 @@
 """Batches: matching a table of notifications, a row each and a column per attribute.
 
-What the columns may hold is said in `columns.py`; `tables.to_table` makes such a table. Columns
+What the columns may hold is said in `columns.py`; `notification_table` makes such a table. Columns
 are dictionary-encoded, so that what a value hits is worked out once per distinct value; the
 kernels then gather the hits of each row. Rows go through in chunks that keep the scratch small.
 """
@@ -16,17 +16,16 @@ import pyarrow as pa
 
 from kbn.errors import InvalidInputError
 from kbn.matching import kernels
-from kbn.matching.columns import AxisColumn, Column, HitColumn
+from kbn.matching.columns import AttributeColumn, AxisColumn, HitColumn
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
 from kbn.matching.kernels.views import Points
 from kbn.matching.snapshot import keys_of
-from kbn.matching.tables import to_table
 
 if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
 
-__all__ = ["count_batch", "find_batch", "match_table", "to_table"]
+__all__ = ["count_batch", "find_batch", "match_table"]
 
 CHUNK = 8192
 
@@ -44,7 +43,7 @@ class EncodedTable:
             twice = sorted({name for name in names if names.count(name) > 1})
             raise InvalidInputError(f"the table has several columns named {', '.join(twice)}")
         self.rows = table.num_rows
-        self._columns = {name: Column(table.field(name), table[name]) for name in names}
+        self._columns = {name: AttributeColumn(table.field(name), table[name]) for name in names}
         self.hits: list[HitColumn] = []
         self.axes: list[AxisColumn] = []
         axes = index.axes_of()
@@ -155,7 +154,7 @@ def _points(index: Index, encoded: EncodedTable, start: int, stop: int) -> Point
 def _checked(
     index: Index, encoded: EncodedTable, first: int, found: Array, starts: Array
 ) -> tuple[Array, Array]:
-    """Keep the candidates whose checks hold."""
+    """Keep the candidates whose residual constraints hold."""
     kept = np.ones(found.shape[0], bool)
     rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
     unchecked = np.flatnonzero(found & 1)

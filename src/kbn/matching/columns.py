@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Bag, Family, family, value_from_json
+from kbn.filters import Bag, Family, value_family, value_from_json
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.groups import Array
 from kbn.matching.tokens import ValueIndex
 from kbn.ontology import Class, Individual, Property, Term
 
-KIND = b"kbn"
-TERMS: dict[str, type[Term]] = {
+TERM_KIND_METADATA = b"kbn"
+TERM_KINDS: dict[str, type[Term]] = {
     "class": Class, "property": Property, "individual": Individual, "term": Term,
 }  # fmt: skip
 
@@ -59,13 +59,17 @@ class AxisColumn:
     present: Array
 
 
-class Column:
+class AttributeColumn:
     """One attribute's column."""
 
     def __init__(self, field: pa.Field, column: pa.ChunkedArray) -> None:
         self.name = field.name
         metadata = field.metadata or {}
-        self.kind = metadata[KIND].decode(errors="replace") if KIND in metadata else None
+        self.kind = (
+            metadata[TERM_KIND_METADATA].decode(errors="replace")
+            if TERM_KIND_METADATA in metadata
+            else None
+        )
         array = column.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
@@ -130,8 +134,10 @@ class Column:
         return array
 
     def _check_kind(self, element: pa.DataType) -> None:
-        if self.kind not in (*TERMS, "json"):
-            raise self._error(f"metadata kbn={self.kind!r} is none of {', '.join(TERMS)}, json")
+        if self.kind not in (*TERM_KINDS, "json"):
+            raise self._error(
+                f"metadata kbn={self.kind!r} is none of {', '.join(TERM_KINDS)}, json"
+            )
         if not (_is_text(element) or pa.types.is_null(element)):
             raise self._error(f"metadata kbn={self.kind!r} goes with strings, not {element}")
 
@@ -148,7 +154,7 @@ class Column:
         if self.kind == "json":
             return self._from_text(cell)
         if self.kind is not None:
-            return TERMS[self.kind](cell)
+            return TERM_KINDS[self.kind](cell)
         if isinstance(cell, datetime):
             return cell.astimezone(UTC) if cell.tzinfo else cell.replace(tzinfo=UTC)
         return cell
@@ -183,7 +189,7 @@ class Column:
         for axis, kind in zip(axes, (Family.NUMBER, Family.TIME), strict=True):
             if axis < 0:
                 continue
-            present = np.array([v is not None and family(v) is kind for v in rows], bool)
+            present = np.array([v is not None and value_family(v) is kind for v in rows], bool)
             pairs = [
                 as_pair(v if kind is Family.NUMBER else microseconds(v)) if held else (0.0, 0)
                 for v, held in zip(rows, present.tolist(), strict=True)

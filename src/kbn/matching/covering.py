@@ -11,8 +11,8 @@ from kbn.filters import (
     Filter,
     Operator,
     accepts,
-    family,
     implies,
+    value_family,
 )
 from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.index import Index
@@ -78,8 +78,8 @@ class CoverQuery:
             index = attributes.get(constraint.attribute)
             if index is not None:
                 hits += index.hits(value)
-            if family(value) in AXIS_FAMILIES:
-                seen.setdefault((constraint.attribute, family(value)), []).append(value)
+            if value_family(value) in AXIS_FAMILIES:
+                seen.setdefault((constraint.attribute, value_family(value)), []).append(value)
         for (attribute, kind), values in seen.items():
             axis = self._index.encoder.axes.get((attribute, kind))
             if axis is None:

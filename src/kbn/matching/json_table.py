@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kbn.errors import InvalidInputError
-from kbn.matching.columns import KIND, TERMS
+from kbn.matching.columns import TERM_KIND_METADATA, TERM_KINDS
 
 _encode = msgspec.json.Encoder().encode
 _ARROW_REFUSES = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError)
@@ -53,7 +53,7 @@ def table_from_json(texts: pa.Array | pa.ChunkedArray, wanted: Iterable[str]) ->
         # A table without columns has no rows: one that nobody asks for keeps their number.
         return pa.table({"": pa.nulls(len(rows))})
     fields = [
-        pa.field(name, array.type, metadata={KIND: kind} if kind else None)
+        pa.field(name, array.type, metadata={TERM_KIND_METADATA: kind} if kind else None)
         for name, (array, kind) in kept.items()
     ]
     return pa.table([array for array, _ in kept.values()], schema=pa.schema(fields))
@@ -199,7 +199,7 @@ def _is_plain(type_: pa.DataType) -> bool:
 
 def _tagged(array: pa.Array) -> tuple[pa.Array, bytes] | None:
     """{"class": iri} and the like, all of one kind."""
-    if array.type.num_fields != 1 or array.type.field(0).name not in (*TERMS, "time"):
+    if array.type.num_fields != 1 or array.type.field(0).name not in (*TERM_KINDS, "time"):
         return None
     name = array.type.field(0).name
     inner = pc.struct_field(array, 0)

@@ -59,10 +59,8 @@ class Matcher:
         self.ontology = ontology
         self.index = Index(ontology)
         self.keys: Any = []
-        self.links: dict[int, dict[Hashable, int]] = {}
         self.version = 0
         self.arrow_keys: tuple[int, Any] = (-1, None)
-        self._link_of: dict[int, Hashable] = {}
         self.lock = RLock()
         self._frozen = False
         self._shares = False
@@ -90,13 +88,8 @@ class Matcher:
         return groups.group_count - groups.dead_groups
 
     @_in_turn
-    def add(
-        self,
-        subscription: Subscription | Filter | str,
-        key: Hashable,
-        link: Hashable | None = None,
-    ) -> None:
-        """Add one subscription under a key of its own; `link` is where its subscriber sits.
+    def add(self, subscription: Subscription | Filter | str, key: Hashable) -> None:
+        """Add one subscription under a key of its own.
 
         A text is parsed with the ontology's prefixes. An error leaves the matcher as it was.
         """
@@ -111,8 +104,6 @@ class Matcher:
         for group in groups:
             self.index.place_one(group)
         self._enter(key, number, ids)
-        if link is not None:
-            self._link(number, groups, link)
         self.version += 1
 
     @_in_turn
@@ -150,8 +141,7 @@ class Matcher:
         if number is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         self._own_keys()
-        groups = self.index.groups.remove(number)
-        self._unlink(number, groups)
+        self.index.groups.remove(number)
         self.keys[number] = TOMBSTONE
         self._live -= 1
         self.version += 1
@@ -195,8 +185,6 @@ class Matcher:
         twin = Matcher(self.ontology)
         twin.index = shared(self.index)
         twin.keys = list(self.keys) if isinstance(self.keys, list) else self.keys
-        twin.links = {group: dict(counts) for group, counts in self.links.items()}
-        twin._link_of = dict(self._link_of)
         twin._ids = None
         twin._live = self._live
         twin._frozen = True
@@ -254,23 +242,12 @@ class Matcher:
         """The number of the subscription under `key`, if there is one."""
         return self._known_keys().get(key)
 
-    def adopt(self, keys: pa.Array, links: list[list[Any]], live: int) -> None:
+    def adopt(self, keys: pa.Array, live: int) -> None:
         """Take over what a saved snapshot says of its subscribers (used by `load`)."""
         self.keys = keys
         self._ids = None
         self._live = live
         self._shares = True
-        for number, link in links:
-            self._link(number, self.index.groups.groups_of(number), link)
-
-    def saved_links(self) -> list[list[Any]]:
-        """Each linked subscription's number and link, as a snapshot saves them."""
-        for link in self._link_of.values():
-            if not isinstance(link, (str, int)):
-                raise InvalidInputError(
-                    f"only links that are str or int can be saved, not {link!r}"
-                )
-        return [[number, link] for number, link in self._link_of.items()]
 
     def _before_change(self) -> None:
         if self._frozen:
@@ -329,24 +306,6 @@ class Matcher:
         self._live += len(keys)
         self.version += 1
 
-    def _link(self, number: int, groups: list[int], link: Hashable) -> None:
-        self._link_of[number] = link
-        for group in groups:
-            counts = self.links.setdefault(group, {})
-            counts[link] = counts.get(link, 0) + 1
-
-    def _unlink(self, number: int, groups: list[int]) -> None:
-        if number not in self._link_of:
-            return
-        link = self._link_of.pop(number)
-        for group in groups:
-            counts = self.links[group]
-            counts[link] -= 1
-            if counts[link] == 0:
-                del counts[link]
-            if not counts:
-                del self.links[group]
-
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""
         kept = [n for n, key in enumerate(self.keys) if key is not TOMBSTONE]
@@ -354,13 +313,8 @@ class Matcher:
         old = self.index
         self.index.groups = old.groups.compacted(np.array(kept, np.int64))
         self.index.rebuild()
-        links = self._link_of
         self.keys = keys
         self._ids = {key: number for number, key in enumerate(keys)}
-        self._link_of, self.links = {}, {}
-        for number, was in enumerate(kept):
-            if was in links:
-                self._link(number, self.index.groups.groups_of(number), links[was])
 
 
 def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:

@@ -17,9 +17,9 @@ class Matches:
     """The subscriptions that accept one notification.
 
     A popular notification matches a hundred thousand subscriptions of a few hundred distinct
-    filters. This holds the filters found; `len`, `groups` and `destinations` never expand them,
-    iterating gives each matching subscription's key once. It is a view of the matcher: after the
-    next `add` or `remove` it is out of date and says so.
+    filters. This holds the filters found; `len` and `groups` never expand them, and iterating gives
+    each matching subscription's key once. It is a view of the matcher: after the next `add` or
+    `remove` it is out of date and says so.
     """
 
     __slots__ = ("_found", "_matcher", "_version")
@@ -68,12 +68,6 @@ class Matches:
     def groups(self) -> Sequence[Filter]:
         """The distinct filters that accepted the notification."""
         return FiltersFound(self._current(), self._found)
-
-    @property
-    def destinations(self) -> frozenset[Hashable]:
-        """The distinct links behind which the matching subscriptions sit."""
-        links = self._current().links
-        return frozenset(link for group in self._found.tolist() for link in links.get(group, ()))
 
     def _in_several(self) -> set[int]:
         """The matching subscriptions that have more than one filter."""

@@ -14,8 +14,8 @@ why g hangs below a root, and not below the most specific filter of all that cov
    constraint covers every filter with a constraint that implies it: such constraints are
    remembered with their root, their *shelter*, and the index need not be asked again.
 2. If none does, *which roots does g cover?* Each constraint of g must follow from one of theirs.
-   The roots are posted under their *atoms* (tokens, checks, negatives; ranges by axis), and the
-   candidates are those posted under some atom that implies g's most selective one.
+   The roots are posted under their *atoms* (tokens, residual constraints, negatives; ranges by
+   axis), and the candidates are those posted under some atom that implies g's most selective one.
 
 Removing an entry hangs its children one level up; below a root there is none, so they are asked
 the two questions anew, those of few constraints first: they are likely to cover the others. An
@@ -29,7 +29,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Constraint, Filter, Subscription, covers, resolve
+from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
 from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
 from kbn.matching.matcher import Matcher, checked_key
 from kbn.matching.postings import RootPostings
@@ -40,7 +40,7 @@ SURELY_ENCODED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PosetChange:
     """What to tell upstream: first subscribe to `send`, then unsubscribe from `withdraw`."""
 
     send: tuple[Filter, ...] = ()
@@ -111,7 +111,7 @@ class Poset:
         """The number of distinct filters; those equivalent to a root count as one with it."""
         return len(self._entries)
 
-    def add(self, subscription: Subscription | Filter | str, key: Hashable) -> Change:
+    def add(self, subscription: Subscription | Filter | str, key: Hashable) -> PosetChange:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
@@ -122,7 +122,7 @@ class Poset:
         self._entries_of_key[key] = entries
         return self._change()
 
-    def remove(self, key: Hashable) -> Change:
+    def remove(self, key: Hashable) -> PosetChange:
         """Forget a subscription; says what must be told upstream."""
         entries = self._entries_of_key.pop(checked_key(key), None)
         if entries is None:
@@ -247,7 +247,7 @@ class Poset:
         if known is None:
             if len(self._resolutions) >= MEMO_MAX:
                 self._resolutions.clear()
-            known = self._resolutions[constraint] = resolve(constraint, self._ontology)
+            known = self._resolutions[constraint] = resolve_terms(constraint, self._ontology)
         # The caller's own object where nothing changed: equal is not the same object.
         return constraint if known is constraint or known == constraint else known
 
@@ -289,9 +289,9 @@ class Poset:
         self._postings.discard(number, filter)
         self._moved[filter] = self._moved.get(filter, 0) - 1
 
-    def _change(self) -> Change:
+    def _change(self) -> PosetChange:
         moved, self._moved = self._moved, {}
-        return Change(
+        return PosetChange(
             send=tuple(filter for filter, by in moved.items() if by > 0),
             withdraw=tuple(filter for filter, by in moved.items() if by < 0),
         )

@@ -24,9 +24,9 @@ from kbn.filters import (
     Family,
     Filter,
     Operator,
-    family,
-    key,
-    split_bag,
+    split_bag_operator,
+    value_family,
+    value_key,
 )
 from kbn.matching.codes import microseconds
 from kbn.matching.covering import AXIS_FAMILIES, MEMO_MAX, Implications
@@ -139,7 +139,7 @@ def _conclusions(filter: Filter) -> Iterator[Constraint]:
     for constraint in filter.constraints:
         if _on_axis(constraint):
             continue
-        parts = split_bag(constraint.operator)
+        parts = split_bag_operator(constraint.operator)
         bag: Any = constraint.operand
         if parts is not None and parts[0] is Operator.SUPER_BAG and bag.items:
             yield from _element_by_element(constraint, parts[1])
@@ -150,7 +150,7 @@ def _conclusions(filter: Filter) -> Iterator[Constraint]:
 def _element_by_element(constraint: Constraint, element: AnyOperator) -> Iterator[Constraint]:
     bag: Any = constraint.operand
     operator: AnyOperator = Composite(Operator.SUPER_BAG, element)
-    for item in {key(item): item for item in bag.items}.values():
+    for item in {value_key(item): item for item in bag.items}.values():
         yield Constraint.trusted(constraint.attribute, operator, Bag.of((item,)))
 
 
@@ -203,12 +203,12 @@ def _name_accepted(operator: AnyOperator, operand: Any) -> object | None:
     if type(operand) is Term or (isinstance(operand, Term) and operand.iri in (THING, NOTHING)):
         return None
     if operator is Operator.EQ and not isinstance(operand, Bag):
-        return ("=", key(operand))
+        return ("=", value_key(operand))
     if operator is Operator.MORE_SPECIFIC and operand.kind == "class":
         return ("@>", operand.iri)
     if operator is Operator.ISA:
         return ("@=", operand.iri)
-    parts = split_bag(operator)
+    parts = split_bag_operator(operator)
     if parts is not None and parts[0] is Operator.SUPER_BAG and len(operand) == 1:
         inner = _name_accepted(parts[1], operand.items[0])
         return None if inner is None else ("#>", inner)
@@ -230,7 +230,7 @@ def _names(value: Any, ontology: Ontology) -> set[object] | None:
                 return None
             found.update(("#>", name) for name in of_item)
         return found
-    names: set[object] = {("=", key(value))}
+    names: set[object] = {("=", value_key(value))}
     if isinstance(value, Term):
         if value.iri in (THING, NOTHING):
             return None
@@ -281,7 +281,7 @@ class _Intervals:
 
 def _on_axis(constraint: Constraint) -> bool:
     return (
-        constraint.operator in ORDER_OPERATORS and family(constraint.operand) in AXIS_FAMILIES  # type: ignore[arg-type]
+        constraint.operator in ORDER_OPERATORS and value_family(constraint.operand) in AXIS_FAMILIES  # type: ignore[arg-type]
     )
 
 
@@ -291,7 +291,7 @@ def _intervals(filter: Filter) -> dict[tuple[str, Family], tuple[float, float]]:
     for constraint in filter.constraints:
         if not _on_axis(constraint):
             continue
-        kind = family(constraint.operand)  # type: ignore[arg-type]
+        kind = value_family(constraint.operand)  # type: ignore[arg-type]
         operand: Any = constraint.operand
         value = float(operand if kind is Family.NUMBER else microseconds(operand))
         low, high = found.get((constraint.attribute, kind), (-np.inf, np.inf))

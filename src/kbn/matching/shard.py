@@ -44,7 +44,7 @@ PAIRS_MAX = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ShardReport:
     """What a shard was built from."""
 
     live: int
@@ -84,14 +84,14 @@ class ShardBuilder:
         self._who.append(table.filter(pc.is_null(reason)).select(NAMES))
         self._reject(table.append_column("reason", reason).filter(pc.is_valid(reason)))
 
-    def save(self, directory: Path) -> Report:
+    def save(self, directory: Path) -> ShardReport:
         """Write the shard, whole or not at all; one that is there already is left as it is."""
         who = self._placed()
         rejected = pa.concat_tables(self._rejected) if self._rejected else None
         index = self._matcher.index
         count = 0 if rejected is None else rejected.num_rows
         example = rejected["reason"][0].as_py() if rejected is not None and count else ""
-        report = Report(who.num_rows, index.groups.group_count, count, example)
+        report = ShardReport(who.num_rows, index.groups.group_count, count, example)
         directory.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         try:
@@ -133,7 +133,7 @@ class ShardBuilder:
         index = self._matcher.index
         if not self._who:
             empty = pa.array([], pa.string())
-            self._matcher.adopt(pa.array([], pa.int64()), [], 0)
+            self._matcher.adopt(pa.array([], pa.int64()), 0)
             return pa.table({"subscription": empty, "subscriber": empty})
         who = pa.concat_tables(self._who)
         groups, sizes = np.concatenate(self._groups), np.concatenate(self._sizes)
@@ -147,7 +147,7 @@ class ShardBuilder:
             groups, sizes = each_once(groups, sizes)
         index.groups.add_entries(groups, sizes)
         index.place(np.unique(groups))
-        self._matcher.adopt(pa.array(np.arange(order.shape[0])), [], order.shape[0])
+        self._matcher.adopt(pa.array(np.arange(order.shape[0])), order.shape[0])
         return who.select(["subscription", "subscriber"]).take(pa.array(order)).combine_chunks()
 
     def _distinct(self, who: pa.Table, order: Array) -> Array:
@@ -235,7 +235,7 @@ def pairs_of(matcher: Matcher, table: pa.Table) -> Iterator[tuple[Array, Array]]
             yield rows.astype(np.int64) + (start + first), numbers
 
 
-class Counted(NamedTuple):
+class GroupCounts(NamedTuple):
     """Groups found for the rows first, first + 1, …: those of the i-th at starts[i]:starts[i+1]."""
 
     first: int
@@ -245,11 +245,11 @@ class Counted(NamedTuple):
     """How many subscriptions each of `groups` has."""
 
 
-def counts_of(matcher: Matcher, table: pa.Table, base: int = 0) -> Iterator[Counted]:
+def counts_of(matcher: Matcher, table: pa.Table, base: int = 0) -> Iterator[GroupCounts]:
     """The groups that rows of `table` satisfy, never expanded; `base` is added to their numbers."""
     alive = matcher.index.groups.alive
     for first, found, starts in find_batch(matcher.index, table):
-        yield Counted(first, starts, found + base, alive[found].astype(np.int64))
+        yield GroupCounts(first, starts, found + base, alive[found].astype(np.int64))
 
 
 def _pieces(totals: Array) -> Iterator[tuple[int, int]]:

@@ -10,9 +10,9 @@ into it, so that it is there as a whole or not at all, and of two writers that b
 version one is told to try again. Nothing that has a number ever changes: what was read at version
 4 can be read at version 4 again, which is what a replayed batch of a stream needs.
 
-A reader (`View`) maps the base, takes the removed out of its own view of it, and keeps the added in
-a small matcher beside it. Going from one version to a later one costs the changes between them.
-`compact` makes a base of the newest version, and costs readers nothing but opening it.
+A reader (`StoreView`) maps the base, takes the removed out of its own view of it, and keeps the
+added in a small matcher beside it. Going from one version to a later one costs the changes between
+them. `compact` makes a base of the newest version, and costs readers nothing but opening it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from kbn.filters import BulkReader, Subscription
 from kbn.matching.groups import Array
 from kbn.matching.matcher import Matcher
 from kbn.matching.shard import (
-    Counted,
-    Report,
+    GroupCounts,
     Shard,
     ShardBuilder,
+    ShardReport,
     counts_of,
     pairs_of,
     rejected,
@@ -74,7 +74,7 @@ class SubscriptionStore:
     def __init__(self, directory: Path) -> None:
         """Use `create` or `open`."""
         self.directory = directory
-        self._writers_view: View | None = None
+        self._writers_view: StoreView | None = None
 
     @classmethod
     def create(cls, directory: str | Path, ontology: Ontology | None = None) -> SubscriptionStore:
@@ -146,10 +146,10 @@ class SubscriptionStore:
                 return version + 1
         raise KbnError(f"{self.directory}: others change the store all the time; try again")
 
-    def at(self, version: int | None = None) -> View:
+    def at(self, version: int | None = None) -> StoreView:
         """The subscriptions of a version, the newest unless one is named."""
         wanted = self.version if version is None else version
-        view = View(self, self.base_of(wanted))
+        view = StoreView(self, self.base_of(wanted))
         view.advance(wanted)
         return view
 
@@ -200,7 +200,7 @@ class SubscriptionStore:
         tables = [table for table in found if table is not None]
         return pa.concat_tables(tables) if tables else None
 
-    def _newest(self, version: int) -> View:
+    def _newest(self, version: int) -> StoreView:
         """The writer's own view of the newest version, taken along from change to change."""
         view = self._writers_view or self.at(version)
         view.advance(version)
@@ -235,7 +235,7 @@ class NewBase:
         bases.mkdir(parents=True, exist_ok=True)
         self.directory = Path(tempfile.mkdtemp(prefix=".new-", dir=bases))
         self.directory.chmod(0o755)
-        self.reports: list[Report] = []
+        self.reports: list[ShardReport] = []
 
     def __enter__(self) -> NewBase:
         return self
@@ -263,7 +263,7 @@ class NewBase:
             ) from error
 
 
-class View:
+class StoreView:
     """One version of a store, for one reader; `advance` takes it to a later one."""
 
     def __init__(
@@ -341,7 +341,7 @@ class View:
         pieces = [pa.record_batch(list(piece), schema=schema) for piece in self.pairs(table)]
         return pa.Table.from_batches(pieces, schema)
 
-    def counts(self, table: pa.Table) -> Iterator[Counted]:
+    def counts(self, table: pa.Table) -> Iterator[GroupCounts]:
         """The groups each row of `table` satisfies, counted and not expanded, some at a time."""
         for number, shard in self.shards.items():
             yield from counts_of(shard.matcher, table, number << GROUP_BITS)
@@ -386,7 +386,7 @@ class View:
                 return
 
 
-def _check_ids(view: View, added: list[Added], removed: list[Any]) -> None:
+def _check_ids(view: StoreView, added: list[Added], removed: list[Any]) -> None:
     for row in added:
         for value, type_ in zip(row, view.types, strict=False):
             try:

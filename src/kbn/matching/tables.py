@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Bag, Family, Notification, family, value_to_json
-from kbn.matching.columns import KIND
+from kbn.filters import Bag, Family, Notification, value_family, value_to_json
+from kbn.matching.columns import TERM_KIND_METADATA
 from kbn.ontology import Term
 
 _TYPES: dict[Family, tuple[pa.DataType, str]] = {
@@ -25,10 +25,10 @@ _TYPES: dict[Family, tuple[pa.DataType, str]] = {
 }
 
 
-def to_table(notifications: Iterable[Notification | Mapping[str, Any]]) -> pa.Table:
+def notification_table(notifications: Iterable[Notification | Mapping[str, Any]]) -> pa.Table:
     """A row per notification, a column per attribute; null where a notification lacks it.
 
-    >>> to_table([{"a": 1}, {"a": 2, "b": ["x"]}]).schema.names
+    >>> notification_table([{"a": 1}, {"a": 2, "b": ["x"]}]).schema.names
     ['a', 'b']
     """
     if not isinstance(notifications, Iterable) or isinstance(notifications, (str, Mapping)):
@@ -50,10 +50,12 @@ def _column(name: str, values: list[Any]) -> tuple[pa.Field, pa.Array]:
     if common is not None:
         type_, kind = common
         plain = [None if value is None else _plain(value) for value in values]
-        metadata = {KIND: kind.encode()} if kind else None
+        metadata = {TERM_KIND_METADATA: kind.encode()} if kind else None
         return pa.field(name, type_, metadata=metadata), pa.array(plain, type_)
     texts = [None if value is None else json.dumps(value_to_json(value)) for value in values]
-    return pa.field(name, pa.string(), metadata={KIND: b"json"}), pa.array(texts, pa.string())
+    return pa.field(name, pa.string(), metadata={TERM_KIND_METADATA: b"json"}), pa.array(
+        texts, pa.string()
+    )
 
 
 def _arrow_type(value: Any) -> tuple[pa.DataType, str] | None:
@@ -64,9 +66,9 @@ def _arrow_type(value: Any) -> tuple[pa.DataType, str] | None:
         if common is None or pa.types.is_list(common[0]):
             return None
         return pa.list_(common[0]), common[1]
-    if family(value) is Family.NUMBER:
+    if value_family(value) is Family.NUMBER:
         return (pa.int64() if isinstance(value, int) else pa.float64()), ""
-    return _TYPES[family(value)]
+    return _TYPES[value_family(value)]
 
 
 def _plain(value: Any) -> Any:

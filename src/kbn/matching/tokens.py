@@ -16,7 +16,7 @@ the
 * whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
 
 All but one are exact: a composite sub-bag's token says only that each element has some partner, and
-leaves the question of *distinct* partners to a check (see `codes.py`).
+leaves the question of *distinct* partners to a residual constraint (see `codes.py`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from kbn.filters import (
     Family,
     Operator,
     Relation,
-    compare,
-    family,
-    key,
-    settled,
-    settled_bag,
-    split_bag,
+    bag_with_known_kinds,
+    operator_accepts,
+    split_bag_operator,
+    value_family,
+    value_key,
+    with_known_kind,
 )
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
@@ -78,7 +78,7 @@ class ValueIndex:
         """From now on `token` is hit by the values that `operator operand` accepts."""
         self._memo.clear()
         self._registered.append((operator, operand, token))
-        bag = split_bag(operator)
+        bag = split_bag_operator(operator)
         if operator is Operator.EXISTS:
             self._present.append(token)
         elif operator is Operator.EQ or operator is Operator.EQUAL_BAG:
@@ -88,7 +88,7 @@ class ValueIndex:
         elif operator in _AFFIXES:
             self._register_affix(operator, operand, token)
         elif operator in ORDER_OPERATORS:
-            ordered = (operator, family(operand))
+            ordered = (operator, value_family(operand))
             insort(self._orders.setdefault(ordered, []), (operand, token))
         elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
             self._register_element(bag[1], operand.items[0], token)
@@ -102,10 +102,10 @@ class ValueIndex:
     def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
         # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
         bare = type(operand) is Term or (type(operand) is Bag and operand.bare)
-        if bare or key(operand) in self._equal:
+        if bare or value_key(operand) in self._equal:
             self._unlisted.append((operator, operand, token))
         else:
-            self._equal[key(operand)] = token
+            self._equal[value_key(operand)] = token
 
     def _register_term(self, operator: Operator, operand: Any, token: int) -> None:
         if isinstance(operand, Relation):
@@ -161,7 +161,7 @@ class ValueIndex:
 
     def _hits_of_bag(self, bag: Bag) -> list[int]:
         if bag.bare:
-            bag = settled_bag(bag, self._ontology)
+            bag = bag_with_known_kinds(bag, self._ontology)
             if bag.bare:
                 return self._ask_all(bag)
         found = self.every_bag_hits()
@@ -181,14 +181,14 @@ class ValueIndex:
 
     def _hits_of_scalar(self, value: Any) -> list[int]:
         if isinstance(value, Term):
-            value = settled(value, self._ontology)
+            value = with_known_kind(value, self._ontology)
             if type(value) is Term or value.iri in _UNLISTED_TERMS:
                 return self._ask_all(value)
-        kind = family(value)
+        kind = value_family(value)
         found = list(self._present)
         if kind in self._families:
             found.append(self._families[kind])
-        token = self._equal.get(key(value))
+        token = self._equal.get(value_key(value))
         if token is not None:
             found.append(token)
         if kind in TERM_FAMILIES:
@@ -204,14 +204,16 @@ class ValueIndex:
 
     def _ask_unlisted(self, value: Any) -> list[int]:
         ontology = self._ontology
-        return [t for op, operand, t in self._unlisted if compare(op, value, operand, ontology)]
+        return [
+            t for op, operand, t in self._unlisted if operator_accepts(op, value, operand, ontology)
+        ]
 
     def _ask_all(self, value: Any) -> list[int]:
         """For the odd value whose hits cannot be listed: every pair, one by one."""
         ontology = self._ontology
-        found = [t for op, v, t in self._registered if compare(op, value, v, ontology)]
-        if family(value) in self._families:
-            found.append(self._families[family(value)])
+        found = [t for op, v, t in self._registered if operator_accepts(op, value, v, ontology)]
+        if value_family(value) in self._families:
+            found.append(self._families[value_family(value)])
         return found
 
     def _hits_of_term(self, value: Term) -> list[int]:
@@ -250,7 +252,7 @@ class SubBagIndex:
         self._sizes[token] = len(bag)
         self._bags[token] = bag
         for operand in bag:
-            name = key(operand)
+            name = value_key(operand)
             if name not in self._ids:
                 self._ids[name] = len(self._holders)
                 self._holders.append(set())
@@ -263,7 +265,7 @@ class SubBagIndex:
         Under `=` these are just its super-bags: elements that repeat are counted.
         """
         left: set[int] | None = None
-        distinct = {key(element): element for element in bag}
+        distinct = {value_key(element): element for element in bag}
         for element in distinct.values():
             holding: set[int] = set()
             for identity in self._elements.hits(element):
@@ -276,7 +278,9 @@ class SubBagIndex:
         found = [token for token in tokens if self._sizes[token] >= size]
         if self._element is Operator.EQ and len(distinct) < size:
             ontology = self._ontology
-            return [t for t in found if compare(Operator.SUB_BAG, bag, self._bags[t], ontology)]
+            return [
+                t for t in found if operator_accepts(Operator.SUB_BAG, bag, self._bags[t], ontology)
+            ]
         return found
 
 
@@ -391,7 +395,7 @@ class TokenTable:
 
     def element_token(self, attribute: str, operator: Any, element: Any) -> int:
         """The token of a super-bag of one element; a bag's elements are asked for often."""
-        name = (attribute, operator, key(element))
+        name = (attribute, operator, value_key(element))
         token = self._element_tokens.get(name)
         if token is None:
             token = self._element_tokens[name] = self.token(attribute, operator, Bag.of((element,)))

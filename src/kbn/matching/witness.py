@@ -19,10 +19,10 @@ from kbn.filters import (
     Negated,
     Operator,
     Relation,
-    compare,
-    family,
-    negate,
-    split_bag,
+    negate_operator,
+    operator_accepts,
+    split_bag_operator,
+    value_family,
 )
 from kbn.ontology import Class, Individual, Ontology, Property, Term
 
@@ -44,13 +44,13 @@ def _found(operator: AnyOperator, operand: Any, ontology: Ontology) -> Any:
     for value in _candidates(operator, operand, ontology):
         if value is None:
             continue
-        if operand is None or compare(operator, value, operand, ontology):
+        if operand is None or operator_accepts(operator, value, operand, ontology):
             return value
     return None
 
 
 def _candidates(operator: AnyOperator, operand: Any, ontology: Ontology) -> Iterator[Any]:
-    bag = split_bag(operator)
+    bag = split_bag_operator(operator)
     if operator is Operator.EXISTS:
         yield b""  # anything would do
     elif operator is Operator.ISA:
@@ -62,7 +62,7 @@ def _candidates(operator: AnyOperator, operand: Any, ontology: Ontology) -> Iter
         if None not in found:
             yield Bag.of(found)
     elif _is_negative(operator):
-        yield from _others(negate(operator), operand)
+        yield from _others(negate_operator(operator), operand)
     elif type(operand) is Term:
         # A bare term is read as the kind of the value it meets: no one value speaks for all.
         return
@@ -78,7 +78,7 @@ def _is_negative(operator: AnyOperator) -> bool:
 
 def _neighbours(value: Any) -> Iterator[Any]:
     """Values just beside one, for strict orders."""
-    kind = family(value)
+    kind = value_family(value)
     if kind is Family.NUMBER:
         for step in (-1, 1):
             moved = value + step
@@ -99,10 +99,10 @@ def _others(positive: AnyOperator, operand: Any) -> Iterator[Any]:
     if positive is Operator.ISA or positive is Operator.ONT_PROP:
         yield Individual(_UNHEARD)
         return
-    if split_bag(positive) is not None:
+    if split_bag_operator(positive) is not None:
         yield from (Bag(), Bag(_UNHEARD), Bag(*[_UNHEARD] * (len(operand) + 1)))
         return
-    kind = family(operand)
+    kind = value_family(operand)
     if kind is Family.BOOL:
         yield not operand
     elif kind is Family.BYTES:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kbn.placement.balancing import balanced
+from kbn.placement.balancing import balance_plan
 from kbn.placement.delivery_file import read_deliveries
-from kbn.placement.distances import Distances, distances
+from kbn.placement.distances import Distances, overlay_distances
 from kbn.placement.medoid import Medoid
-from kbn.placement.medoid_groups import MedoidGroup, groups
+from kbn.placement.medoid_groups import MedoidGroup, group_by_medoid
 from kbn.placement.planning import PLANNERS, Plan, PlannedCluster, Planner, plan
-from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, moves
+from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, propose_moves
 from kbn.placement.running_medoid import RunningMedoid
 from kbn.placement.semantic_map import SemanticMap, Weights
 from kbn.placement.taxonomic import Clusters, clusters
-from kbn.placement.traffic import Rating, rated
+from kbn.placement.traffic import Rating, rate_plan
 
 __all__ = [
     "MEAN_HOPS_MAX",
@@ -30,14 +30,14 @@ __all__ = [
     "RunningMedoid",
     "SemanticMap",
     "Weights",
-    "balanced",
+    "balance_plan",
     "clusters",
-    "distances",
-    "groups",
+    "group_by_medoid",
     "kernels",
     "mean_hops",
-    "moves",
+    "overlay_distances",
     "plan",
-    "rated",
+    "propose_moves",
+    "rate_plan",
     "read_deliveries",
 ]

@@ -5,11 +5,11 @@ go to whichever of them has least to do, so its load spreads over them like wate
 what every broker then has. A broker may have `load_max` times a fair share, that is the load of all
 divided by the number of brokers.
 
-`balanced` looks for brokers over that limit and gives the heaviest cluster on one a helper: of the
-brokers that take most of what is over the limit the nearest, as long as that is anything. A helper
-is given back, the farthest first, when without it the brokers concerned would have no more than
-`CALM` of the limit. Between `CALM` and the limit nothing happens, so a load that goes up and down a
-little moves nobody.
+`balance_plan` looks for brokers over that limit and gives the heaviest cluster on one a helper: of
+the brokers that take most of what is over the limit the nearest, as long as that is anything. A
+helper is given back, the farthest first, when without it the brokers concerned would have no more
+than `CALM` of the limit. Between `CALM` and the limit nothing happens, so a load that goes up and
+down a little moves nobody.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def excess(on_brokers: Loads, limit: float) -> float:
     return sum(max(0.0, load - limit) for load in on_brokers.values())
 
 
-def balanced(
+def balance_plan(
     plan: Plan, loads: Loads, load_max: float, distances: Distances, *, calm: float = CALM
 ) -> Plan:
     """The plan with helpers where clusters draw too much, and without those nobody needs.
@@ -98,17 +98,17 @@ def balanced(
     `loads` is what each cluster draws, by its key. A plan that needs nothing comes back as it is,
     and what comes back needs nothing more.
 
-    >>> from kbn.placement import distances, plan
+    >>> from kbn.placement import overlay_distances, plan
     >>> from kbn.data import namespace, path
     >>> from kbn.ontology import Ontology
     >>> animals, cats = Ontology.load(path("animals")), namespace("animals") + "Cats"
     >>> brokers, links = ["top", "left", "right"], [("left", "top"), ("right", "top")]
     >>> made = plan(animals, brokers)
-    >>> crowded = balanced(made, {cats: 90}, 2.0, distances(brokers, links))
+    >>> crowded = balance_plan(made, {cats: 90}, 2.0, overlay_distances(brokers, links))
     >>> crowded.brokers_of(cats)
     ('right', 'top')
     >>> calmer = {cats: 30, namespace("animals") + "Food": 30}
-    >>> balanced(crowded, calmer, 2.0, distances(brokers, links)) == made
+    >>> balance_plan(crowded, calmer, 2.0, overlay_distances(brokers, links)) == made
     True
     """
     limit = load_limit(load_max, sum(loads.values()), len(plan.brokers))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters import too_deep, with_each_name_once
+from kbn.filters import json_depth_error, refuse_duplicate_names
 
 MEDOIDS = ("publisher_medoid", "subscriber_medoid")
 COLUMNS = (*MEDOIDS, "count")
@@ -69,11 +69,11 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]
 
 def _json_row(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=with_each_name_once)
+        row = json.loads(line, object_pairs_hook=refuse_duplicate_names)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"{where}: not JSON: {error}") from error
     except RecursionError:
-        raise InvalidInputError(f"{where}: {too_deep()}") from None
+        raise InvalidInputError(f"{where}: {json_depth_error()}") from None
     if not isinstance(row, dict):
         raise InvalidInputError(f"{where}: deliveries are an object, not {line.strip():.60}")
     return row

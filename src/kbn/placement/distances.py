@@ -46,10 +46,10 @@ class Distances:
         return tuple(self.brokers[place] for place in order)
 
 
-def distances(brokers: Sequence[str], links: Iterable[Link]) -> Distances:
+def overlay_distances(brokers: Sequence[str], links: Iterable[Link]) -> Distances:
     """The distances in an overlay with such links, in either direction.
 
-    >>> found = distances(["root", "east", "west"], [("east", "root"), ("west", "root")])
+    >>> found = overlay_distances(["root", "east", "west"], [("east", "root"), ("west", "root")])
     >>> found.hops("east", "west"), found.hops("east", "east")
     (3, 1)
     """

@@ -40,7 +40,7 @@ class MedoidGroup(NamedTuple):
         return sum(self.members.values())
 
 
-def groups(
+def group_by_medoid(
     medoids: Mapping[str, int],
     semantic_map: SemanticMap,
     count: int,
@@ -59,7 +59,7 @@ def groups(
     >>> animals = SemanticMap(Ontology.load(path("animals")))
     >>> medoids = {"Gus": 3, "JackRussell": 1, "Burmese": 2}
     >>> named = {namespace("animals") + name: times for name, times in medoids.items()}
-    >>> [(one.medoid.partition("#")[2], one.clients) for one in groups(named, animals, 2)]
+    >>> [(one.medoid.partition("#")[2], one.clients) for one in group_by_medoid(named, animals, 2)]
     [('JackRussell', 4), ('Burmese', 2)]
     """
     if type(count) is not int or count < 1:

@@ -18,7 +18,7 @@ from inspect import signature
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters import decoded
+from kbn.filters import decode_json
 from kbn.ontology import Ontology, Term
 from kbn.placement.medoid import Medoid
 from kbn.placement.taxonomic import Clusters, clusters
@@ -162,7 +162,7 @@ class Plan:
     @classmethod
     def from_json(cls, data: object) -> Plan:
         """The plan such data, or such JSON text, stands for."""
-        given = _checked(decoded(data), "a plan", _PLAN)
+        given = _checked(decode_json(data), "a plan", _PLAN)
         if (given["format"], given["version"]) != (FORMAT, VERSION):
             raise InvalidInputError(
                 f"this is {given['format']!r} version {given['version']}, and this kbn reads "

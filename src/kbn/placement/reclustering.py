@@ -8,8 +8,8 @@ every broker:
 
     hops(client, b) = Σ over o of deliveries(client, o) · (links from b to o + 1)
 
-so this is an assignment problem with a limit on each broker's load. `moves` improves the present
-seating step by step, the largest gain first. A step is one of
+so this is an assignment problem with a limit on each broker's load. `propose_moves` improves the
+present seating step by step, the largest gain first. A step is one of
 
 1. a misplaced client (mean hops above `mean_hops_max`) moves to a broker that has room for it;
 2. a misplaced client moves to a full broker, and one from there makes room for it: by taking the
@@ -74,7 +74,7 @@ def mean_hops(assignment: Assignment, distances: Distances) -> float | None:
     return passed / total
 
 
-def moves(
+def propose_moves(
     assignments: Sequence[Assignment],
     distances: Distances,
     load_max: float = 2.0,
@@ -93,10 +93,10 @@ def moves(
     gain nothing, or less than nothing; the other then gains the more. Clients without deliveries
     move for no other reason.
 
-    >>> from kbn.placement import distances
-    >>> apart = distances(["root", "east", "west"], [("east", "root"), ("west", "root")])
+    >>> from kbn.placement import overlay_distances
+    >>> apart = overlay_distances(["root", "east", "west"], [("east", "root"), ("west", "root")])
     >>> ann = Assignment("ann", "east", heard={"west": 6, "root": 1})
-    >>> moves([ann, Assignment("bob", "east")], apart)
+    >>> propose_moves([ann, Assignment("bob", "east")], apart)
     (Move(client='ann', old='east', new='west', gain=12.0),)
     """
     if gain_min < 0:

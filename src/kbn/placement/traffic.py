@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from kbn.errors import InvalidInputError
 from kbn.placement import balancing
-from kbn.placement.distances import Distances, Link, distances
+from kbn.placement.distances import Distances, Link, overlay_distances
 
 if TYPE_CHECKING:
     from kbn.placement.planning import Plan
@@ -63,7 +63,7 @@ class Rating(NamedTuple):
     """Brokers passed, over all deliveries."""
 
 
-def rated(
+def rate_plan(
     plan: Plan,
     distances: Distances,
     deliveries: Deliveries,
@@ -72,7 +72,7 @@ def rated(
 ) -> Rating:
     """What `traffic` makes least, for any plan; a cluster with helpers counts by its shares.
 
-    >>> from kbn.placement import distances, plan
+    >>> from kbn.placement import overlay_distances, plan
     >>> from kbn.data import namespace, path
     >>> from kbn.ontology import Ontology
     >>> animals, here = Ontology.load(path("animals")), namespace("animals")
@@ -81,7 +81,7 @@ def rated(
     >>> for made in plan(animals, brokers), plan(
     ...     animals, brokers, "traffic", links=links, deliveries=heard
     ... ):
-    ...     print(made.planner, rated(made, distances(brokers, links), heard))
+    ...     print(made.planner, rate_plan(made, overlay_distances(brokers, links), heard))
     taxonomic Rating(excess=0.0, hops=30.0)
     traffic Rating(excess=0.0, hops=20.0)
     """
@@ -124,7 +124,7 @@ def traffic(
     """
     from kbn.placement.planning import taxonomic
 
-    apart = distances(brokers, links)
+    apart = overlay_distances(brokers, links)
     keys = list(parts.keys())
     flows, loads = _summed(keys, parts.cluster_of, deliveries, clients)
     limit = balancing.load_limit(load_max, float(loads.sum()), len(brokers))

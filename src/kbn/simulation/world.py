@@ -155,7 +155,7 @@ class World:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
         for published in self.published:
-            id = (published.publisher, published.number * 2 + 1)
+            id = (published.publisher, published.number)
             for interest in self.interests[client.name].values():
                 if not interest.subscription.matches(published.notification):
                     continue

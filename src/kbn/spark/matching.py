@@ -39,16 +39,16 @@ from pyspark.sql.types import (
 )
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, reasons
+from kbn.filters import Notification, match_reasons
 from kbn.matching import (
-    KIND,
-    TERMS,
-    Column,
-    Counted,
-    Report,
+    TERM_KIND_METADATA,
+    TERM_KINDS,
+    AttributeColumn,
+    GroupCounts,
     ShardBuilder,
+    ShardReport,
+    StoreView,
     SubscriptionStore,
-    View,
     table_from_json,
 )
 from kbn.ontology import Ontology
@@ -86,7 +86,7 @@ def compile_subscriptions(
             build_shards, str(base.directory.absolute()), str(store.directory.absolute())
         )
         made = rows.mapInArrow(build, _REPORT).collect()
-        base.reports += [Report(r.live, r.groups, r.rejected, r.example) for r in made]
+        base.reports += [ShardReport(r.live, r.groups, r.rejected, r.example) for r in made]
         _tell_of_rejected(base.reports, strict)
     return store
 
@@ -198,7 +198,7 @@ class MatchJob:
                 at = self.version if self.version is not None else int(version)
                 yield part.combine_chunks().to_batches()[0], at, shard
 
-    def _matched(self, view: View, batch: pa.RecordBatch) -> Batches:
+    def _matched(self, view: StoreView, batch: pa.RecordBatch) -> Batches:
         ids = batch.column(self.form.id)
         table = self.form.table(batch, view.attributes)
         if not self.expand:
@@ -215,7 +215,7 @@ class MatchJob:
             yield pa.record_batch(columns, names=names)
 
 
-def _counts(ids: pa.Array, counted: Counted) -> pa.RecordBatch:
+def _counts(ids: pa.Array, counted: GroupCounts) -> pa.RecordBatch:
     rows = counted.starts.shape[0] - 1
     before = np.concatenate((np.zeros(1, np.int64), np.cumsum(counted.counts)))
     totals = before[counted.starts[1:]] - before[counted.starts[:-1]]
@@ -229,10 +229,12 @@ def _counts(ids: pa.Array, counted: Counted) -> pa.RecordBatch:
 class _Explainer:
     """Says why rows of a table match subscriptions; asks the plain evaluator, pair by pair."""
 
-    def __init__(self, view: View, table: pa.Table) -> None:
+    def __init__(self, view: StoreView, table: pa.Table) -> None:
         self._view = view
         self._columns = {
-            name: Column(table.field(name), table[name]) for name in table.column_names if name
+            name: AttributeColumn(table.field(name), table[name])
+            for name in table.column_names
+            if name
         }
 
     def __call__(self, rows: Any, subscriptions: pa.Array) -> pa.Array:
@@ -242,7 +244,7 @@ class _Explainer:
     def _why(self, row: int, name: Any) -> list[str]:
         values = {name: column.value(row) for name, column in self._columns.items()}
         notification = Notification({k: v for k, v in values.items() if v is not None})
-        return reasons(
+        return match_reasons(
             self._view.subscription(name), notification, self._view.ontology or Ontology.empty()
         )
 
@@ -283,10 +285,10 @@ _REPORT_ARROW = pa.schema(
 # What this worker has open: a view, and the store and shard it is of. One is enough: a worker works
 # on one job at a time, and opening is cheap. The identity matters: a store may have been made anew
 # in the same place, with the same versions.
-_open: dict[tuple[str, int | None], View] = {}
+_open: dict[tuple[str, int | None], StoreView] = {}
 
 
-def _view(directory: str, identity: str, version: int, shard: int | None) -> View:
+def _view(directory: str, identity: str, version: int, shard: int | None) -> StoreView:
     key = (identity, shard)
     view = _open.get(key)
     if view is not None and view.version == version:
@@ -297,7 +299,7 @@ def _view(directory: str, identity: str, version: int, shard: int | None) -> Vie
     base = store.base_of(version)
     if view is None or view.base != base or view.version > version:
         _open.clear()
-        view = View(store, base, None if shard is None else [shard])
+        view = StoreView(store, base, None if shard is None else [shard])
         _open[key] = view
     view.advance(version)
     return view
@@ -321,7 +323,7 @@ def _without_nan(column: pa.Array) -> pa.Array:
 
 
 def _kind(kind: str | None) -> dict[bytes, bytes] | None:
-    return None if kind is None else {KIND: kind.encode()}
+    return None if kind is None else {TERM_KIND_METADATA: kind.encode()}
 
 
 # The driver's side.
@@ -372,7 +374,7 @@ def _check_ontology(store: SubscriptionStore, ontology: Ontology | str | Path | 
         )
 
 
-def _tell_of_rejected(reports: list[Report], strict: bool) -> None:
+def _tell_of_rejected(reports: list[ShardReport], strict: bool) -> None:
     count = sum(report.rejected for report in reports)
     if not count:
         return
@@ -410,9 +412,11 @@ def _form(given: DataFrame, id: str, terms: Mapping[str, str]) -> tuple[DataFram
             "Name one with id="
         )
     known = {**_kinds(given.schema), **terms}
-    wrong = {kind for kind in known.values() if kind not in (*TERMS, "json")}
+    wrong = {kind for kind in known.values() if kind not in (*TERM_KINDS, "json")}
     if wrong:
-        raise InvalidInputError(f"terms are {', '.join(TERMS)}, not {', '.join(sorted(wrong))}")
+        raise InvalidInputError(
+            f"terms are {', '.join(TERM_KINDS)}, not {', '.join(sorted(wrong))}"
+        )
     about = [name for name in (id, VERSION) if name in names]
     if set(INGESTED.names) <= set(names):
         given = given.where(F.col("reason").isNull())  # what ingest refused is no notification
@@ -456,7 +460,7 @@ def _spread(given: DataFrame, job: MatchJob, shards: int) -> tuple[DataFrame, Ma
     return spread, replace(job, by_shard=shards > 0)
 
 
-def _schema(id: DataType, view: View, job: MatchJob) -> StructType:
+def _schema(id: DataType, view: StoreView, job: MatchJob) -> StructType:
     if not job.expand:
         return StructType([StructField("notification", id), *COUNTS.fields[1:]])
     subscription, subscriber = (from_arrow_type(type_) for type_ in view.types)

@@ -57,7 +57,7 @@ class Item:
 
 def read(envelope: Envelope) -> Notification:
     """The notification in an envelope."""
-    id = f"{envelope.publisher}/{envelope.run}/{envelope.number}"
+    id = str(envelope.id)
     try:
         time = datetime.fromtimestamp(envelope.time, UTC)
     except (ValueError, OverflowError, OSError):

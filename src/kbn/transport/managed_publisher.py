@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kbn.errors import KbnError, TransportError
 from kbn.filters import Notification
-from kbn.management import Gone, PlacePublisher, PublisherAgent, instructions, reports
+from kbn.management import Departure, PlacePublisher, PublisherAgent, instructions, reports
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.transport.client import Client, connect
@@ -150,7 +150,7 @@ class ManagedPublisher:
                 # A trigger broker that is away, or refuses it, does not keep us from ending.
                 with suppress(TimeoutError, KbnError):
                     async with asyncio.timeout(GOODBYE_S):
-                        gone = Gone("publisher", self.name)
+                        gone = Departure("publisher", self.name)
                         await client.publish(reports.to_notification(gone))
                 raise
 

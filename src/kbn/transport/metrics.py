@@ -30,7 +30,7 @@ COUNTED = {
 
 OF_NEIGHBOURS = {
     "queued": ("gauge", "Notifications waiting to be sent to a neighbour."),
-    "owed": ("gauge", "Durable notifications kept for a neighbour."),
+    "unacked": ("gauge", "Durable notifications kept for a neighbour."),
     "told": ("gauge", "Root filters a neighbour was told."),
     "wants": ("gauge", "Filters a neighbour announced."),
     "dropped": ("counter", "Notifications dropped on the way to a neighbour."),
@@ -125,11 +125,11 @@ def _of_clients(clients: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         [({"state": "connected"}, here), ({"state": "away"}, len(clients) - here)],
     )  # fmt: skip
     queued = [each["queued"] for each in clients if not each["durable"]]
-    owed = [each["queued"] for each in clients if each["durable"]]
+    unacked = [each["queued"] for each in clients if each["durable"]]
     yield from _gauge("kbn_clients_queued", "Deliveries waiting for clients.", sum(queued))
     yield from _gauge("kbn_clients_queued_max", "The longest such queue.", max(queued, default=0))
-    yield from _gauge("kbn_clients_owed", "Durable deliveries kept for clients.", sum(owed))
-    yield from _gauge("kbn_clients_owed_max", "The most kept for one.", max(owed, default=0))
+    yield from _gauge("kbn_clients_unacked", "Durable deliveries kept for clients.", sum(unacked))
+    yield from _gauge("kbn_clients_unacked_max", "The most kept for one.", max(unacked, default=0))
 
 
 def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -168,7 +168,7 @@ class PolicyServerShell:
         try:
             line.waiting.put_nowait(instruct)
         except asyncio.QueueFull:
-            self._server.answered(instruct, "too much waits for this broker", now())
+            self._server.refused(instruct, "too much waits for this broker", now())
 
     async def _work(self, url: str, line: _Line) -> None:
         """Tell one broker what waits for it; the line ends when nothing did for a while."""
@@ -190,7 +190,7 @@ class PolicyServerShell:
             except asyncio.QueueEmpty:
                 continue
             except KbnError as error:
-                self._server.answered(instruct, str(error), now())
+                self._server.refused(instruct, str(error), now())
 
     async def _ask(self, client: Client, instruct: Instruct) -> None:
         try:
@@ -201,7 +201,7 @@ class PolicyServerShell:
         except TransportError:
             raise
         except KbnError as error:
-            self._server.answered(instruct, str(error), now())
+            self._server.refused(instruct, str(error), now())
 
 
 class _Line:

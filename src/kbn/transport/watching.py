@@ -42,7 +42,7 @@ def watched(
     ontology: OntologyFiles | None = None,
 ) -> Watched:
     """A server under watch: its commits are timed, what it notes is told."""
-    store = MemoryStore(settings.name) if settings.store is None else settings.store
+    store = MemoryStore() if settings.store is None else settings.store
     timed, commits = CommitTimer.around(store)
     keeps = settings.keeps and settings.store is not None
     timed_settings = replace(settings, store=timed, keeps=keeps)

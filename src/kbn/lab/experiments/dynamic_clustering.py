@@ -240,7 +240,7 @@ class Overlay:
         over the network would go to its middle, and all such subscribers to the same place: better
         when its publishers have come towards it first.
         """
-        from kbn.placement import Assignment, moves
+        from kbn.placement import Assignment, propose_moves
 
         count = 0
         for clients in (self.world.notifications, self.world.subscriptions):
@@ -249,7 +249,7 @@ class Overlay:
                 Assignment(each, self.broker(each), partners.get(each, {})) for each in clients
             ]
             others = self.loads() - Counter(assignment.broker for assignment in assignments)
-            found = moves(assignments, self.apart, load_max, others=others)
+            found = propose_moves(assignments, self.apart, load_max, others=others)
             for move in found:
                 self.network.clients[move.client].move(move.new)
             self.network.run()
@@ -273,7 +273,7 @@ class Overlay:
 
 def attached(world: World) -> Overlay:
     """Everybody at the broker they came to first, their subscriptions known."""
-    from kbn.placement import distances
+    from kbn.placement import overlay_distances
     from kbn.simulation import Network
 
     network = Network(MASTERS, world.ontology, keeps_roots=True)
@@ -283,7 +283,7 @@ def attached(world: World) -> Overlay:
         if name in world.subscriptions:
             client.subscribe(world.subscriptions[name])
     network.run()
-    return Overlay(world, network, distances(network.topology.brokers, links))
+    return Overlay(world, network, overlay_distances(network.topology.brokers, links))
 
 
 def planned(

@@ -205,11 +205,11 @@ def _round(
     from random import Random
 
     from kbn.lab.measuring import quantile, timed, undisturbed
-    from kbn.matching import count_batch, to_table
+    from kbn.matching import count_batch, notification_table
 
     count, met = parameters["publications"], parameters["matching"]
     sent = publications(trial.case, size, count, met, Random(f"{trial.case.symbol} {seed}"))
-    table = to_table(sent)
+    table = notification_table(sent)
     with undisturbed():
         calls = [timed(_deliver, trial.matcher, notification) for notification in sent]
         batch_s, counted = timed(count_batch, trial.matcher, table)

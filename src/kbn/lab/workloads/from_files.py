@@ -38,9 +38,9 @@ class FromFiles:
             chunk = list(islice(numbered, CHUNK))
 
     def notifications(self, count: int, seed: int) -> pa.Table:
-        from kbn.matching import to_table
+        from kbn.matching import notification_table
 
         read = list(islice(read_notifications(self._events), count))
         if not read:
             raise InvalidInputError(f"{self._events} holds no notification")
-        return to_table(read)
+        return notification_table(read)

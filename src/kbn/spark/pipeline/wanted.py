@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from kbn.matching import GROUP_BITS, Shard, SubscriptionStore, View
+from kbn.matching import GROUP_BITS, Shard, StoreView, SubscriptionStore
 from kbn.spark.shared import visible
 
 Batches = Iterator[pa.RecordBatch]
@@ -89,11 +89,11 @@ def members(directory: str, batches: Batches) -> Batches:
         yield pa.RecordBatch.from_arrays(columns, names=TOTALS.names)
 
 
-def _opened(directory: str) -> View:
+def _opened(directory: str) -> StoreView:
     return SubscriptionStore.open(visible(directory)).at()
 
 
-def _shard(view: View, group: int) -> Shard:
+def _shard(view: StoreView, group: int) -> Shard:
     return view.shards[group >> GROUP_BITS]
 
 
