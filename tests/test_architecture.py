@@ -226,6 +226,12 @@ def test_the_lock_pins_exactly_and_names_no_host() -> None:
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.]+", pin), pin
 
 
+def test_a_change_is_named_for_what_it_is_about() -> None:
+    named = re.compile(r"[a-z][a-z-]*\.(added|changed|fixed|removed)\.md")
+    files = [path.name for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
+    assert not [name for name in files if not named.fullmatch(name)]
+
+
 @pytest.mark.parametrize("statement", ["import kbn", "from kbn.cli import app"])
 def test_the_front_door_opens_without_anything_heavy(statement: str) -> None:
     code = f"{statement}; import sys; print(*sys.modules)"

@@ -267,7 +267,7 @@ def test_broken_json_and_missing_files_are_told(tmp_path: Path) -> None:
         AccessFile(tmp_path / "none.json")
 
 
-def test_a_guard_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
+def test_an_authorizer_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
     authorizer = _authorizer(tmp_path)
     (tmp_path / "access.json").write_text("{")
     with pytest.raises(InvalidInputError):
