@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
@@ -78,6 +78,7 @@ def _gathered(name: str, annotation: Any, given: Mapping[str, Any]) -> Any:
     return made(**values)
 
 
+@cache  # groups are shared by commands, and `kbn --help` should not wait
 def _hints(of: Any) -> dict[str, Any]:
     """The annotations of a function or class, no longer as texts."""
     hints = get_type_hints(of, include_extras=True)
