@@ -10,13 +10,13 @@ helpers. `balancing` decides who helps whom.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
+from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import decode_json
 from kbn.ontology import Ontology, Term
@@ -250,11 +250,7 @@ def _planner(planner: str | Planner) -> tuple[Planner, str]:
         return planner, getattr(planner, "__name__", type(planner).__name__)
     if planner in PLANNERS:
         return PLANNERS[planner], planner
-    close = difflib.get_close_matches(planner, PLANNERS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise InvalidInputError(
-        f"there is no planner {planner!r}; there are {', '.join(sorted(PLANNERS))}{hint}"
-    )
+    raise InvalidInputError(f"there is no planner {planner!r}{or_one_of(planner, PLANNERS)}")
 
 
 def _check_options(name: str, choose: Planner, options: Mapping[str, Any]) -> None:
