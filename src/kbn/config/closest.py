@@ -19,12 +19,19 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("x", ["port", "peers"])
     ''
     """
+    close = close_names(given, known)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def close_names(given: str, known: Iterable[str]) -> list[str]:
+    """The known names that were probably meant, best first, at most three.
+
+    >>> close_names("epoch", ["epoch_s", "epoch_ms", "iso"])
+    ['epoch_s', 'epoch_ms']
+    """
     close = get_close_matches(given, list(known), n=CLOSE_MAX)
-    if not close:
-        return ""
-    least = _likeness(given, close[0]) - LESS_CLOSE_MAX
-    named = [repr(name) for name in close if _likeness(given, name) >= least]
-    return f"; did you mean {' or '.join(named)}?"
+    least = _likeness(given, close[0]) - LESS_CLOSE_MAX if close else 0.0
+    return [name for name in close if _likeness(given, name) >= least]
 
 
 def or_one_of(given: str, known: Iterable[str]) -> str:

@@ -26,13 +26,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A file of configuration, or data in its place; `name` is what errors call it."""
+    """A file of configuration, or data in its place; `name` is what errors call it.
+
+    Of one that `is_secret` errors show no value: it may hold tokens, and errors go into logs.
+    """
 
     name: str
     tree: Tree
+    is_secret: bool = False
 
     @classmethod
-    def read(cls, path: str | FilePath, what: str) -> Document:
+    def read(cls, path: str | FilePath, what: str, *, is_secret: bool = False) -> Document:
         """The document in a YAML file, or a JSON file named *.json; `what` it holds is for errors.
 
         Refuses a file that is too large, is not UTF-8, has a key twice or nests too deep.
@@ -40,8 +44,8 @@ class Document:
         name, text = str(path), _text(FilePath(path), what)
         try:
             if FilePath(path).suffix.lower() == ".json":
-                return cls(name, _json_tree(text))
-            return cls(name, _yaml_tree(text))
+                return cls(name, _json_tree(text), is_secret)
+            return cls(name, _yaml_tree(text), is_secret)
         except _RepeatedKeysError as error:
             raise ConfigError(_problem(name, each) for each in error.keys) from None
         except NotYamlError as error:
@@ -101,7 +105,7 @@ class Place:
         None when what is right does not suffice.
         """
         data = self.data(type)
-        found = list(faults(data, type))
+        found = list(faults(data, type, shows_values=not self.document.is_secret))
         problems = [self.at(*each.path)._told(each) for each in found]
         if not found:
             return msgspec.convert(data, type), problems

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
 from kbn.config import forms
-from kbn.config.closest import or_one_of
+from kbn.config.closest import close_names, or_one_of
 from kbn.config.problems import Path
 
 
@@ -26,70 +26,74 @@ class Fault:
     of_key: bool = False
 
 
-def faults(data: Any, type: Any, path: Path = ()) -> Iterator[Fault]:
+def faults(data: Any, type: Any, *, shows_values: bool = True) -> Iterator[Fault]:
     """All that is wrong; nothing when the data is of the type."""
-    try:
-        msgspec.convert(data, type)
-        return
-    except msgspec.ValidationError:
-        pass
-    found = False
-    for fault in _inner(data, type, path):
-        found = True
-        yield fault
-    if not found:
-        yield Fault(path, _reason(data, type))
+    return _Search(shows_values).faults(data, type, ())
 
 
-def _inner(data: Any, type: Any, path: Path) -> Iterator[Fault]:
-    if isinstance(data, dict):
-        yield from _of_mapping(data, type, path)
-    elif isinstance(data, list) and _has(type, list, tuple):
-        for number, each in enumerate(data):
-            yield from faults(each, forms.inside(type, number), (*path, number))
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Goes from a value that is wrong to the values inside it that are."""
 
+    shows_values: bool
 
-def _of_mapping(data: dict[Any, Any], type: Any, path: Path) -> Iterator[Fault]:
-    for member in forms.members(type):
-        plain = forms.unannotated(member)
-        if forms.is_form(plain):
-            yield from _of_form(data, plain, path)
-        elif get_origin(plain) is dict:
-            for key, value in data.items():
-                for fault in faults(key, get_args(plain)[0], path):
-                    yield Fault((*path, str(key)), f"as a name, {fault.reason}", of_key=True)
-                yield from faults(value, get_args(plain)[1], (*path, str(key)))
+    def faults(self, data: Any, type: Any, path: Path) -> Iterator[Fault]:
+        try:
+            msgspec.convert(data, type)
+            return
+        except msgspec.ValidationError:
+            pass
+        inner = list(self._inner(data, type, path))
+        yield from inner or [Fault(path, self._reason(data, type))]
 
+    def _inner(self, data: Any, type: Any, path: Path) -> Iterator[Fault]:
+        if isinstance(data, list) and _has(type, list, tuple):
+            for number, each in enumerate(data):
+                yield from self.faults(each, forms.inside(type, number), (*path, number))
+        if not isinstance(data, dict):
+            return
+        for member in forms.members(type):
+            plain = forms.unannotated(member)
+            if forms.is_form(plain):
+                yield from self._of_form(data, plain, path)
+            elif get_origin(plain) is dict:
+                name, inner = get_args(plain)
+                yield from self._of_names(data, name, inner, path)
 
-def _of_form(data: dict[Any, Any], form: Any, path: Path) -> Iterator[Fault]:
-    known = forms.fields(form)
-    for name, value in data.items():
-        if name in known:
-            yield from faults(value, known[name].type, (*path, name))
-        else:
-            reason = "unknown key" + or_one_of(str(name), known)
-            yield Fault((*path, str(name)), reason, of_key=True)
-    for name, field in known.items():
-        if field.required and name not in data:
-            yield Fault((*path, name), f"is missing; expected {forms.described(field.type)}")
+    def _of_names(self, data: dict[Any, Any], name: Any, type: Any, path: Path) -> Iterator[Fault]:
+        for key, value in data.items():
+            for fault in self.faults(key, name, path):
+                yield Fault((*path, str(key)), f"as a name, {fault.reason}", of_key=True)
+            yield from self.faults(value, type, (*path, str(key)))
 
+    def _of_form(self, data: dict[Any, Any], form: Any, path: Path) -> Iterator[Fault]:
+        known = forms.fields(form)
+        for name, value in data.items():
+            if name in known:
+                yield from self.faults(value, known[name].type, (*path, name))
+            elif form.__struct_config__.forbid_unknown_fields:
+                reason = "unknown key" + or_one_of(str(name), known)
+                yield Fault((*path, str(name)), reason, of_key=True)
+        # A key that is misspelt is told once, and not as missing too.
+        meant = {one for name in data if name not in known for one in close_names(str(name), known)}
+        for name, field in known.items():
+            if field.required and name not in data and name not in meant:
+                yield Fault((*path, name), f"is missing; expected {forms.described(field.type)}")
 
-def _reason(data: Any, type: Any) -> str:
-    """What to say about one value that is wrong."""
-    choices = [
-        each
-        for member in forms.members(type)
-        if get_origin(forms.unannotated(member)) is Literal
-        for each in get_args(forms.unannotated(member))
-    ]
-    if choices and isinstance(data, str):
-        return f"{data!r:.60} is unknown{or_one_of(data, choices)}"
-    if choices and len(forms.scalars(type)) == 1:
-        return f"expected {', '.join(choices)}, not {_shown(data)}"
-    longest = max((_length_max(each) for each in forms.members(type)), default=0)
-    if isinstance(data, str) and 0 < longest < len(data):
-        return f"longer than {longest} characters; at most that many are allowed"
-    return f"expected {forms.described(type)}, not {_shown(data)}{_quoting(data, type)}"
+    def _reason(self, data: Any, type: Any) -> str:
+        """What to say about one value that is wrong."""
+        choices = forms.choices(type)
+        if choices and isinstance(data, str):
+            return f"{data!r:.60} is unknown{or_one_of(data, choices)}"
+        longest = max((_length_max(each) for each in forms.members(type)), default=0)
+        if isinstance(data, str) and 0 < longest < len(data):
+            return f"longer than {longest} characters; at most that many are allowed"
+        return f"expected {forms.described(type)}{self._but(data)}{_quoting(data, type)}"
+
+    def _but(self, data: Any) -> str:
+        if data is None:
+            return ", not nothing"
+        return f", not {data!r:.60}" if self.shows_values else ""
 
 
 def _length_max(type: Any) -> int:
@@ -99,10 +103,6 @@ def _length_max(type: Any) -> int:
 
 def _has(type: Any, *origins: Any) -> bool:
     return any(get_origin(forms.unannotated(each)) in origins for each in forms.members(type))
-
-
-def _shown(data: Any) -> str:
-    return "nothing" if data is None else f"{data!r:.60}"
 
 
 def _quoting(data: Any, type: Any) -> str:

@@ -86,6 +86,17 @@ def is_as_written(type: Any) -> bool:
     return found is not None and bool(found.extra and found.extra.get("as_written"))
 
 
+def choices(type: Any) -> tuple[str, ...]:
+    """The texts that may stand there, when these are all, and nothing else describes them."""
+    found = meta(type)
+    several = scalars(type)
+    is_described = several != [type] and found is not None and found.description
+    if is_described or len(several) != 1:
+        return ()
+    plain = unannotated(several[0])
+    return get_args(plain) if get_origin(plain) is Literal else ()
+
+
 def described(type: Any) -> str:
     """What is expected, in a message."""
     found = meta(type)
@@ -97,6 +108,8 @@ def described(type: Any) -> str:
     plain = unannotated(type)
     if is_form(plain):
         return ", ".join(fields(plain))
+    if get_origin(plain) is Literal:
+        return ", ".join(get_args(plain))
     return _WORDS.get(get_origin(plain) or plain, "something else")
 
 

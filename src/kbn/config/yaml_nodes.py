@@ -55,7 +55,8 @@ def composed(text: str) -> tuple[Any, list[NotYamlError]]:
         mark = getattr(error, "problem_mark", None)
         line = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise NotYamlError(f"not YAML: {problem}", line + 1) from None
+        last = text.count("\n")  # libyaml counts the end of the text as a line of its own
+        raise NotYamlError(f"not YAML: {problem}", min(line, last) + 1) from None
 
 
 def is_quoted(node: Any) -> bool:

@@ -23,7 +23,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import MAX_BAG_DEPTH
 from kbn.ontology import NameIndex, Ontology
 from kbn.spark.columns import ANNOTATED, NOTIFICATIONS
-from kbn.spark.conversions import TERM_KINDS
+from kbn.spark.io import TERM_KINDS
 from kbn.spark.shared import ontology_path, opened_ontology
 
 __all__ = ["annotate", "unrecognised"]

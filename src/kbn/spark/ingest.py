@@ -39,12 +39,18 @@ from pyspark.sql.types import (
 from kbn.config import did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.spark.columns import INGESTED, NOTIFICATIONS, QUARANTINE
-from kbn.spark.feeds import feed_outcomes
-from kbn.spark.json_texts import JsonReader
-from kbn.spark.mapping import Mapping
-from kbn.spark.outcomes import Outcome, Refused, batches
-from kbn.spark.table_rows import batch_outcomes
-from kbn.spark.whole_files import COMPRESSED, CONTENT_BYTES_MAX, file_outcomes
+from kbn.spark.io import (
+    COMPRESSED,
+    CONTENT_BYTES_MAX,
+    JsonReader,
+    Mapping,
+    Outcome,
+    Refused,
+    batch_outcomes,
+    batches,
+    feed_outcomes,
+    file_outcomes,
+)
 
 __all__ = ["FORMATS", "ingest", "notifications", "quarantine", "read"]
 

@@ -32,11 +32,9 @@ from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology, Reasoning
 from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
-from kbn.spark.conversions import TERM_KINDS
-from kbn.spark.feeds import FEED_MAPPING
 from kbn.spark.ingest import FORMATS
-from kbn.spark.mapping import Mapping as RecordMapping
-from kbn.spark.mapping_file import MappingForm, mapping_of
+from kbn.spark.io import FEED_MAPPING, TERM_KINDS, MappingForm, mapping_of
+from kbn.spark.io import Mapping as RecordMapping
 from kbn.spark.pipeline.inputs import TableInput, found_files, table_format
 
 if TYPE_CHECKING:
