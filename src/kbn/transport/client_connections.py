@@ -159,7 +159,7 @@ class ClientConnections:
         return f"{kept.url} turns us away"
 
     def _made(self, kept: KeptConnection) -> Connection:
-        connection = Connection(self, FRAME_BYTES_MAX, "client")
+        connection = Connection(self, FRAME_BYTES_MAX)
         connection.label = kept
         return connection
 
