@@ -10,20 +10,19 @@ helpers. `balancing` decides who helps whom.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any
 
+from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import decode_json
 from kbn.ontology import Ontology, Term
 from kbn.placement.medoid import Medoid
 from kbn.placement.taxonomic import Clusters, clusters
 from kbn.placement.traffic import traffic
-from kbn.wording import did_you_mean
 
 FORMAT = "kbn-plan"
 VERSION = 1
@@ -254,10 +253,7 @@ def _planner(planner: str | Planner) -> tuple[Planner, str]:
         return planner, _name_of(planner)
     if planner in PLANNERS:
         return PLANNERS[planner], planner
-    hint = did_you_mean(map(repr, difflib.get_close_matches(planner, PLANNERS)))
-    raise InvalidInputError(
-        f"there is no planner {planner!r}; there are {', '.join(sorted(PLANNERS))}{hint}"
-    )
+    raise InvalidInputError(f"there is no planner {planner!r}{or_one_of(planner, PLANNERS)}")
 
 
 def _name_of(planner: Planner) -> str:
