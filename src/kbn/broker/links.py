@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from msgspec import msgpack
 
@@ -35,6 +35,7 @@ from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
 
 PAST = msgpack.Decoder(Newest)
+ByeCause = Literal["refused", "moved", "unlinked"]
 ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "parent": "child", "child": "parent"}
 
 
@@ -66,13 +67,19 @@ class Links(Router):
 
     def _stranger(self, greet: Greet, name: str) -> Neighbour | None:
         """A broker nobody told us of greets: take it in, or tell it why not."""
+        left = self._store.marked(f"left/{name}")
+        if greet.heard and left is not None:
+            # It does not know that we have left it; one that comes anew is welcome.
+            cause: ByeCause = "unlinked" if left == b"unlinked" else "moved"
+            self._send(Peer("broker", name), self._bye("this broker has left you", cause))
+            return None
         try:
             self._check_link(name, greet.role)
-            self._check_not_left(greet, name)
+            self._store.unmark(f"left/{name}")
             if self._authorizer.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
-            self._send(Peer("broker", name), Bye(self.name, self._link_epoch, str(error)))
+            self._send(Peer("broker", name), self._bye(str(error), "refused"))
             return None
         neighbour = self._add_neighbour(name, greet.role)
         neighbour.is_connected = True
@@ -80,8 +87,9 @@ class Links(Router):
 
     def _part_with(self, name: str, reason: str) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
-        self._send(Peer("broker", name), Bye(self.name, self._link_epoch, reason))
-        self._store.mark(f"left/{name}", b"")
+        cause: ByeCause = "unlinked" if reason == "unlinked" else "moved"
+        self._send(Peer("broker", name), self._bye(reason, cause))
+        self._store.mark(f"left/{name}", cause.encode())
         self._remove_neighbour(name)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
@@ -92,13 +100,8 @@ class Links(Router):
         else:
             self._remove_neighbour(neighbour.name)
 
-    def _check_not_left(self, greet: Greet, name: str) -> None:
-        """Refuse one that we have left and that does not know; one that comes anew is welcome."""
-        if self._store.marked(f"left/{name}") is None:
-            return
-        if greet.heard:
-            raise InvalidInputError("this broker has left you: link again")
-        self._store.unmark(f"left/{name}")
+    def _bye(self, reason: str, cause: ByeCause) -> Bye:
+        return Bye(self.name, self._link_epoch, reason, cause)
 
     def _check_link(self, name: str, role: Role) -> None:
         if name == self.name:

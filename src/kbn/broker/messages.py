@@ -358,11 +358,16 @@ class BestEffort(Message, frozen=True, tag="best-effort"):
 class Bye(Message, frozen=True, tag="bye"):
     """The speaker takes this link down for good; `epoch` is its newest, so that one that is late
     ends no link made since.
+
+    `cause`: it refuses the link, which may be tried again; or it has moved away, or was told to
+    drop the link: do not come back.
     """
 
     broker: str
     epoch: Number
     reason: str = ""
+    cause: Literal["refused", "moved", "unlinked"] = "refused"
+    token: str = ""
 
 
 # Between brokers, inside frames.

@@ -34,15 +34,16 @@ def check(
       kbn policy check policies.yaml
       kbn policy check policies/ more.yaml --json
     """
-    from kbn.management import PolicyError, PolicySet
+    from kbn.config import ConfigError
+    from kbn.management import PolicySet
 
     try:
         found = PolicySet.load(files)
-    except PolicyError as error:
+    except ConfigError as error:
         if not as_json:
             raise
         problems = [
-            {"path": each.path, "line": each.line, "column": each.column, "reason": each.reason}
+            {"path": each.file, "line": each.line, "column": each.column, "reason": each.reason}
             for each in error.problems
         ]
         print_json({"valid": False, "problems": problems})

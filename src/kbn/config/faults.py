@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from kbn.config import forms
-from kbn.config.closest import or_one_of
+from kbn.config.closest import close_names, or_one_of
 from kbn.config.problems import Path
 
 
@@ -71,11 +71,13 @@ class _Search:
         for name, value in data.items():
             if name in known:
                 yield from self.faults(value, known[name].type, (*path, name))
-            else:
+            elif form.__struct_config__.forbid_unknown_fields:
                 reason = "unknown key" + or_one_of(str(name), known)
                 yield Fault((*path, str(name)), reason, of_key=True)
+        # A key that is misspelt is told once, and not as missing too.
+        meant = {one for name in data if name not in known for one in close_names(str(name), known)}
         for name, field in known.items():
-            if field.required and name not in data:
+            if field.required and name not in data and name not in meant:
                 yield Fault((*path, name), f"is missing; expected {forms.described(field.type)}")
 
     def _reason(self, data: Any, type: Any) -> str:

@@ -90,7 +90,8 @@ def choices(type: Any) -> tuple[str, ...]:
     """The texts that may stand there, when these are all, and nothing else describes them."""
     found = meta(type)
     several = scalars(type)
-    if (found is not None and found.description) or len(several) != 1:
+    is_described = several != [type] and found is not None and found.description
+    if is_described or len(several) != 1:
         return ()
     plain = unannotated(several[0])
     return get_args(plain) if get_origin(plain) is Literal else ()

@@ -73,24 +73,48 @@ def facts(values: Mapping[str, object]) -> str:
 
 
 def figures(paths: Sequence[Path]) -> str:
-    """Plots inside the page, side by side where there is room; empty when there are none."""
+    """Plots inside the page, side by side where there is room; empty when there are none.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "dot.svg"
+    >>> _ = path.write_text("<svg/>")
+    >>> figures([path]).count("<img"), figures([])
+    (1, '')
+    """
     return f'<div class="figures">{"".join(image(path) for path in paths)}</div>' if paths else ""
 
 
 def image(path: Path) -> str:
-    """A plot, inside the page."""
+    """A plot, inside the page.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "dot.svg"
+    >>> _ = path.write_text("<svg/>")
+    >>> image(path)
+    '<img alt="plot: dot" src="data:image/svg+xml;base64,PHN2Zy8+">'
+    """
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     kind = MEDIA_TYPES[path.suffix]
     return f'<img alt="plot: {escape(path.stem)}" src="data:{kind};base64,{data}">'
 
 
 def tables_beside(tables: Sequence[str]) -> str:
-    """Tables side by side where there is room; empty when there are none."""
+    """Tables side by side where there is room; empty when there are none.
+
+    >>> tables_beside(["<table></table>"]), tables_beside([])
+    ('<div class="tables"><table></table></div>', '')
+    """
     return f'<div class="tables">{"".join(tables)}</div>' if tables else ""
 
 
 def html_table(data: pa.Table, caption: str) -> str:
-    """The first rows of a table; columns of numbers are aligned to the right."""
+    """The first rows of a table; columns of numbers are aligned to the right.
+
+    >>> import pyarrow as pa
+    >>> page = html_table(pa.table({"brokers": [3]}), "Sizes")
+    >>> "<caption>Sizes</caption>" in page and '<td class="n">3</td>' in page
+    True
+    """
     rows = data.slice(0, MAX_ROWS).to_pylist()
     if data.num_rows > MAX_ROWS:
         caption += f" (the first {MAX_ROWS} of {data.num_rows:,} rows)"

@@ -103,7 +103,13 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Path:
-    """One line per series through its points; series differ in colour and in marker."""
+    """One line per series through its points; series differ in colour and in marker.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "hops.svg"
+    >>> lines(path, {"ours": [(1, 2), (2, 4)]}, title="Hops", x="brokers", y="hops").name
+    'hops.svg'
+    """
     points = [point for each in series.values() for point in each]
     with figure(path, title=title, x=x, y=y) as axes:
         for index, (name, each) in enumerate(series.items()):
@@ -134,6 +140,11 @@ def bars(
     """Groups of bars: one group per category, in the first series' order, one bar per series.
 
     `x` says what the categories are, `y` what the bars measure. Long names make the bars rows.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "load.svg"
+    >>> bars(path, {"ours": {"east": 2, "west": 4}}, title="Load", x="broker", y="clients").name
+    'load.svg'
     """
     categories = list(next(iter(series.values()), {}))
     heights = [height for each in series.values() for height in each.values()]

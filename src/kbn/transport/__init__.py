@@ -8,11 +8,13 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.transport.access_file import AccessFile
-    from kbn.transport.client import Client, connect
+    from kbn.transport.client import Client
     from kbn.transport.clock import now
+    from kbn.transport.connecting import connect
     from kbn.transport.dialling import ask_name
     from kbn.transport.ending import at_end_of_stdin, end, until_told
-    from kbn.transport.feed import Delivery, Feed, Item
+    from kbn.transport.feed import Delivery, Feed
+    from kbn.transport.item import Item
     from kbn.transport.logs import set_up
     from kbn.transport.managed_processes import Companion, ManagedOverlay
     from kbn.transport.managed_publisher import ManagedPublisher
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
     from kbn.transport.processes import Overlay, tell
     from kbn.transport.reporting import Reporting
     from kbn.transport.security import client_tls, server_tls
-    from kbn.transport.server import BrokerServer, serve
-    from kbn.transport.settings import LinkTo, ServerLimits
+    from kbn.transport.server import BrokerServer
+    from kbn.transport.serving import serve
+    from kbn.transport.settings import LinkTo, Listen, OntologyFiles, ServerLimits
     from kbn.transport.sync import SyncClient, SyncFeed, connect_sync
     from kbn.transport.topology_file import OverlayPlan, load_topology
     from kbn.transport.urls import parse_url
-    from kbn.transport.watched import Watch, WatchedServer
+    from kbn.transport.watching import Watch, Watched, watched
 
 __all__ = [
     "AccessFile",
@@ -37,8 +40,10 @@ __all__ = [
     "Feed",
     "Item",
     "LinkTo",
+    "Listen",
     "ManagedOverlay",
     "ManagedPublisher",
+    "OntologyFiles",
     "Overlay",
     "OverlayPlan",
     "PolicyServerShell",
@@ -47,7 +52,7 @@ __all__ = [
     "SyncClient",
     "SyncFeed",
     "Watch",
-    "WatchedServer",
+    "Watched",
     "ask_name",
     "at_end_of_stdin",
     "client_tls",
@@ -63,6 +68,7 @@ __all__ = [
     "state_of",
     "tell",
     "until_told",
+    "watched",
 ]
 
 __getattr__ = on_first_use(
@@ -74,10 +80,12 @@ __getattr__ = on_first_use(
         "Companion": "kbn.transport.managed_processes",
         "Delivery": "kbn.transport.feed",
         "Feed": "kbn.transport.feed",
-        "Item": "kbn.transport.feed",
+        "Item": "kbn.transport.item",
         "LinkTo": "kbn.transport.settings",
+        "Listen": "kbn.transport.settings",
         "ManagedOverlay": "kbn.transport.managed_processes",
         "ManagedPublisher": "kbn.transport.managed_publisher",
+        "OntologyFiles": "kbn.transport.settings",
         "Overlay": "kbn.transport.processes",
         "OverlayPlan": "kbn.transport.topology_file",
         "PolicyServerShell": "kbn.transport.policy_server",
@@ -85,22 +93,23 @@ __getattr__ = on_first_use(
         "ServerLimits": "kbn.transport.settings",
         "SyncClient": "kbn.transport.sync",
         "SyncFeed": "kbn.transport.sync",
-        "Watch": "kbn.transport.watched",
-        "WatchedServer": "kbn.transport.watched",
+        "Watch": "kbn.transport.watching",
+        "Watched": "kbn.transport.watching",
         "ask_name": "kbn.transport.dialling",
         "at_end_of_stdin": "kbn.transport.ending",
         "client_tls": "kbn.transport.security",
-        "connect": "kbn.transport.client",
+        "connect": "kbn.transport.connecting",
         "connect_sync": "kbn.transport.sync",
         "end": "kbn.transport.ending",
         "load_topology": "kbn.transport.topology_file",
         "now": "kbn.transport.clock",
         "parse_url": "kbn.transport.urls",
-        "serve": "kbn.transport.server",
+        "serve": "kbn.transport.serving",
         "server_tls": "kbn.transport.security",
         "set_up": "kbn.transport.logs",
         "state_of": "kbn.transport.metrics",
         "tell": "kbn.transport.processes",
         "until_told": "kbn.transport.ending",
+        "watched": "kbn.transport.watching",
     },
 )
