@@ -41,11 +41,12 @@ def make_server(
     link_tls: Any = None,
     port: int = 0,
     host: str = "127.0.0.1",
+    keeps: bool | None = None,
     **options: Any,
 ) -> BrokerServer:
     store = MemoryStore() if path is None else SqliteStore(path)
     broker = Broker(
-        name, store=store, authorizer=authorizer, now=now(), keeps=path is not None,
+        name, store=store, authorizer=authorizer, now=now(), keeps=path is not None if keeps is None else keeps,
         limits=broker_limits,
         **options,
     )  # fmt: skip

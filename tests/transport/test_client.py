@@ -73,9 +73,7 @@ def test_what_is_published_anywhere_arrives_everywhere(routing: str) -> None:
 @pytest.mark.parametrize("routing", ["hierarchical", "acyclic", "general"])
 def test_what_must_not_be_lost_crosses_brokers(routing: str, tmp_path: Path) -> None:
     async def story() -> None:
-        async with three_brokers(routing) as servers:
-            for server in servers:
-                server.broker._keeps = True
+        async with three_brokers(routing, keeps=True) as servers:
             b, c = servers[1], servers[2]
             async with (
                 kbn.connect(b.url, name="ann", durable=True) as ann,
@@ -246,9 +244,7 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
     routing: str, durable: bool
 ) -> None:
     async def story() -> None:
-        async with three_brokers(routing) as (a, b, c):
-            for server in (a, b, c):
-                server.broker._keeps = True
+        async with three_brokers(routing, keeps=True) as (a, b, c):
             ann = kbn.connect(b.url, name="ann", durable=durable, window=50, when_slow="block")
             async with ann, kbn.connect(c.url, name="bob") as bob:
                 feed = await ann.subscribe("n any").settled()
@@ -272,9 +268,7 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
 
 def test_a_publisher_that_moves_loses_nothing() -> None:
     async def story() -> None:
-        async with three_brokers("acyclic") as (_a, b, c):
-            for server in (_a, b, c):
-                server.broker._keeps = True
+        async with three_brokers("acyclic", keeps=True) as (_a, b, c):
             async with kbn.connect(b.url) as ann, kbn.connect(c.url, name="bob") as bob:
                 feed = await ann.subscribe("n any").settled()
                 sent = 0

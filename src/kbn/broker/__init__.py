@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kbn.broker import access, content, store, wire
 from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
-from kbn.broker.broker import Broker
+from kbn.broker.administration import client_names
+from kbn.broker.broker import Broker, Routing
 from kbn.broker.client import (
     ClientCore,
     Confirmed,
@@ -17,7 +18,6 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
-from kbn.broker.core import Routing
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -41,11 +41,10 @@ from kbn.broker.messages import (
     Subscribe,
     Who,
 )
-from kbn.broker.service import client_names
+from kbn.broker.routing_table import RoutingTable
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.sqlite_store import SqliteStore
 from kbn.broker.store import MemoryStore, Store, StoreError
-from kbn.broker.table import RoutingTable
 from kbn.broker.topology import Topology
 from kbn.broker.wire import (
     FrameError,
