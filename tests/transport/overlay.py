@@ -46,7 +46,8 @@ def make_server(
 ) -> BrokerServer:
     store = MemoryStore() if path is None else SqliteStore(path)
     broker = Broker(
-        name, store=store, authorizer=authorizer, now=now(), keeps=path is not None if keeps is None else keeps,
+        name, store=store, authorizer=authorizer, now=now(),
+        keeps=path is not None if keeps is None else keeps,
         limits=broker_limits,
         **options,
     )  # fmt: skip
@@ -73,7 +74,7 @@ async def three_brokers(routing: str, **options: Any) -> AsyncIterator[list[Brok
 
 def _is_joined(server: BrokerServer) -> bool:
     neighbours = server.broker.neighbours.values()
-    in_session = [each.channel is not None for each in neighbours]
+    in_session = [each.is_in_session for each in neighbours]
     return bool(in_session) and server.broker.is_complete and any(in_session)
 
 

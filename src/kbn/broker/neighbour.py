@@ -136,6 +136,11 @@ class Neighbour:
         return self.link.is_connected
 
     @property
+    def is_in_session(self) -> bool:
+        """Whether what we send to it now arrives, in order."""
+        return self.link.channel is not None
+
+    @property
     def is_trusted(self) -> bool:
         """Whether it wants nothing but what it announced."""
         return self.announced.is_complete and self.link.agrees

@@ -425,7 +425,7 @@ class NeighbourSessions:
             "broker": neighbour.name,
             "role": neighbour.role,
             "connected": neighbour.is_connected,
-            "in_session": neighbour.link.channel is not None,
+            "in_session": neighbour.is_in_session,
             "complete": neighbour.is_trusted,
             "in_tree": self.is_in_tree(neighbour),
             "wants": len(neighbour.announced.subscriptions),
