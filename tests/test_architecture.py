@@ -28,6 +28,7 @@ ROWS = [
     "matching placement grouping",
     "filters",
     "ontology",
+    "config",
     "pages",
     "errors",
 ]
@@ -41,12 +42,12 @@ MAY_USE_DATA = {"cli", "lab", "management"}
 FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}
 SHELLS = {"cli", "lab", "transport", "simulation", "spark", "data"}
 
-# Rooms, and the parts of rooms that have a front door of their own.
-DOORS = {f"kbn.{room}" for room in HEIGHT if room not in ("cli", "errors")} | {
-    "kbn.lab.overlay",
-    "kbn.lab.spark",
+# Rooms, and the parts of rooms that are entered by their own front door, from their room too.
+ROOMS = {f"kbn.{room}" for room in HEIGHT if room not in ("cli", "errors")} | {
+    "kbn.spark.io",
     "kbn.spark.pipeline",
 }
+DOORS = ROOMS | {"kbn.lab.overlay", "kbn.lab.spark"}
 
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
@@ -101,17 +102,23 @@ def test_imports_point_down(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=module_id)
 def test_a_room_is_entered_by_its_front_door(path: Path) -> None:
-    mine = path.relative_to(SOURCE).parts[0]
+    mine = ".".join(("kbn", *path.relative_to(SOURCE).with_suffix("").parts))
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("kbn."):
-            continue
-        room = str(node.module).split(".")[1]
-        if room == mine or room not in HEIGHT or room == "errors":
+        if not isinstance(node, ast.ImportFrom) or not rooms_entered(str(node.module), mine):
             continue
         assert node.module in DOORS, f"{node.module} is a window: import from its room's __init__"
         shown = names_shown_by(node.module)
         for alias in node.names:
             assert alias.name in shown, f"{node.module} does not show {alias.name}: see __all__"
+
+
+def rooms_entered(module: str, mine: str) -> set[str]:
+    """The rooms that `module` is in and `mine` is not."""
+    return {
+        room
+        for room in ROOMS
+        if f"{module}.".startswith(f"{room}.") and not f"{mine}.".startswith(f"{room}.")
+    }
 
 
 def names_shown_by(package: str) -> set[str]:
@@ -175,6 +182,12 @@ def test_the_lock_pins_exactly_and_names_no_host() -> None:
     assert pins
     for pin in pins:
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.]+", pin), pin
+
+
+def test_a_change_is_named_for_what_it_is_about() -> None:
+    named = re.compile(r"[a-z][a-z-]*\.(added|changed|fixed|removed)\.md")
+    files = [path.name for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
+    assert not [name for name in files if not named.fullmatch(name)]
 
 
 @pytest.mark.parametrize("statement", ["import kbn", "from kbn.cli import app"])

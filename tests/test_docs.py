@@ -3,9 +3,10 @@
 A page is one test: its blocks run in order, in one folder of their own.
 
 - ```python blocks share one namespace. A block with `>>>` is checked like a docstring.
-- ```console blocks: every line that starts with `$ kbn` (also `$ cat`, `$ echo`) is run, and the
-  lines below it must appear in its output, in order. Spaces do not count; `...` or `…` stands for
-  anything, within a line or for any number of lines. Other commands (`make`, `git`) are not run.
+- ```console blocks: every line that starts with `$ kbn` (also `$ cat`, `$ echo`, `$ sh`) is run,
+  and the lines below it must appear in its output, in order. Spaces do not count; `...` or `…`
+  stands for anything, within a line or for any number of lines. Other commands (`make`, `git`) are
+  not run.
 - Any other block is only text; use ```text or ```sh for what cannot run here.
 """
 
@@ -27,7 +28,7 @@ PAGES = sorted(
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     if re.search(r"^```(python|console)\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
-RUNNABLE = ("kbn", "cat", "echo", "ls")
+RUNNABLE = ("kbn", "cat", "echo", "ls", "sh")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 300
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbn.wording import did_you_mean
+
 
 class KbnError(Exception):
     """The root of everything kbn raises on purpose.
@@ -87,9 +89,7 @@ class UnknownTermError(InvalidInputError):
         self.closest = closest
         self.kind = kind
         message = reason or f"the ontology defines no {kind} <{term}>"
-        if closest:
-            message += "; did you mean " + " or ".join(f"<{name}>" for name in closest) + "?"
-        super().__init__(message)
+        super().__init__(message + did_you_mean(f"<{name}>" for name in closest))
 
 
 class OntologyError(KbnError):

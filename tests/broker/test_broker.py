@@ -256,7 +256,7 @@ class Doorkeeper:
         (Ask(1, "status"), "instruct this broker"),
     ],
 )
-def test_a_client_may_do_what_its_guard_allows_and_no_more(
+def test_a_client_may_do_what_its_authorizer_allows_and_no_more(
     message: AnyMessage, reason: str | None
 ) -> None:
     talk = Talk(authorizer=Doorkeeper())

@@ -197,6 +197,6 @@ def test_a_bad_file_is_refused_with_the_place(
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kbn.lab.bench.run", lambda *_: pytest.fail("the work was done"))
+    monkeypatch.setattr("kbn.lab.match_bench.run", lambda *_: pytest.fail("the work was done"))
     assert main(["bench", "match", *TINY, "--out", str(tmp_path / "no" / "b.json")]) == 2
     assert "there is no such folder" in capsys.readouterr().err

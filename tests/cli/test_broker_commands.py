@@ -195,7 +195,7 @@ def test_a_mistake_is_told_and_the_exit_code_says_whose_it_is(
 
 
 @pytest.mark.slow
-def test_a_guard_keeps_out_who_has_no_token(tmp_path: Path) -> None:
+def test_an_access_file_keeps_out_who_has_no_token(tmp_path: Path) -> None:
     access = tmp_path / "access.json"
     access.write_text('{"clients": {"ann": {"token": "s3cret", "publish": ["price"]}}}')
     process, about = start_broker("--name", "g", "--access", str(access))

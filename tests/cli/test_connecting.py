@@ -10,7 +10,8 @@ import typer
 
 from kbn.cli import main
 from kbn.cli.broker import compile_kernels_once
-from kbn.cli.connecting import BY_OPTIONS, DEFAULT_URL, Connecting, reaching_a_broker
+from kbn.cli.connecting import DEFAULT_URL, Connecting, Credentials
+from kbn.cli.options import with_options
 from kbn.errors import InvalidInputError
 
 NOBODY = ("--url", "kbn://127.0.0.1:1")
@@ -22,10 +23,11 @@ def said_by(*arguments: str) -> list[tuple[str, Connecting, int]]:
     app = typer.Typer()
 
     @app.command()
-    @reaching_a_broker
+    @with_options
     def small(
+        *,
         word: str,
-        connecting: Connecting = BY_OPTIONS,
+        connecting: Connecting,
         count: Annotated[int, typer.Option("--count")] = 1,
     ) -> None:
         """A command."""
@@ -39,16 +41,15 @@ def test_a_command_gets_what_the_shared_options_say() -> None:
     assert said_by("connect") == [("connect", Connecting(), 1)]
     assert Connecting().url == DEFAULT_URL
     given = ("--url", "kbn://there:1", "--token", "secret", "--wait", "0.5", "--count", "3")
-    assert said_by("connect", *given) == [
-        ("connect", Connecting("kbn://there:1", "secret", wait_s=0.5), 3)
-    ]
+    there = Connecting(url="kbn://there:1", credentials=Credentials(token="secret"), wait_s=0.5)
+    assert said_by("connect", *given) == [("connect", there, 3)]
 
 
 def test_the_environment_says_where_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBN_URL", "kbn://there:2")
     monkeypatch.setenv("KBN_TOKEN", "secret")
     ((_, connecting, _),) = said_by("connect")
-    assert (connecting.url, connecting.token) == ("kbn://there:2", "secret")
+    assert (connecting.url, connecting.credentials.token) == ("kbn://there:2", "secret")
     ((_, connecting, _),) = said_by("connect", "-u", "kbn://here:3")
     assert connecting.url == "kbn://here:3"
 

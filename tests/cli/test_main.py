@@ -117,6 +117,38 @@ def test_a_mistyped_command_is_invalid_and_suggests(capsys: pytest.CaptureFixtur
     assert "demo" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said", "where"),
+    [
+        (["demoo"], "no such command 'demoo'. Did you mean 'demo'?", "kbn"),
+        (["broker", "--parnt", "x"], "option: --parnt; did you mean --parent", "kbn broker"),
+        (["broker", "--port", "x"], "value for '--port' / '-p': input should be", "kbn broker"),
+        (["mib"], "missing argument 'PATH'", "kbn mib"),
+        (["mib", "a", "b"], "got unexpected extra argument(s) (b)", "kbn mib"),
+        (["status", "--tls-ca", "gone.pem"], "file 'gone.pem' does not exist", "kbn status"),
+        (["broker", "--tls-key", "x"], "--tls-key and --tls-client-ca go with", "kbn broker"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)  # fmt: skip
+def test_a_wrong_command_line_is_told_like_any_other_error(
+    arguments: list[str], said: str, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    first, *others = told.err.splitlines()
+    assert first.startswith("error: ") and said in first
+    assert others == [f"  see {where} --help"] and told.out == ""
+
+
+@pytest.mark.parametrize("group", [[], ["lab"], ["ontology"]], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help(
+    group: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(group) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(" ".join(["Usage: kbn", *group])) and "error:" not in told
+
+
 def test_a_missing_file_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ontology", "show", "no-such-file.ttl"]) == 2
     assert "no-such-file.ttl" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,4 +61,33 @@ def test_what_only_spark_can_do_is_refused_without_it(
     assert main(["match", "-s", wants, "-n", str(file), "--out", "x"]) == 2
     assert "--spark" in capsys.readouterr().err
     assert main(["match", "-s", wants, "-n", "none*.json", "--spark", "--out", "x"]) == 2
-    assert "notifications[0].path" in capsys.readouterr().err
+    assert "notifications.path" in capsys.readouterr().err
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = None
+from kbn.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["demo", "bench spark", "bench stream", "pipeline run p.yaml", "match -s s -n n --spark"],
+)
+def test_without_pyspark_the_first_and_only_word_is_how_to_install_it(
+    command: str, file: Path, tmp_path: Path
+) -> None:
+    (file.parent / "p.yaml").symlink_to(file)
+    for name in ("s", "n"):
+        (file.parent / name).touch()
+    before = sorted(file.parent.rglob("*"))
+    told = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, *command.split()],
+        cwd=file.parent, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert told.returncode != 0 and told.stdout == ""
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("error: ") and "kbn[spark]" in line
+    assert sorted(file.parent.rglob("*")) == before

@@ -57,7 +57,7 @@ def test_bad_policies_are_refused_with_file_line_and_column(tmp_path: Path, caps
     path = tmp_path / "bad.yaml"
     path.write_text(BAD)
     assert main(["policy", "check", str(path)]) == 2
-    assert f"{path}, line 2, column 52: a subscriber has no field" in capsys.readouterr().err
+    assert f"{path}:2:52: policies[0].when: a subscriber has no field" in capsys.readouterr().err
     found = told(capsys, "policy", "check", str(tmp_path), code=2)
     assert not found["valid"]
     assert (found["problems"][0]["line"], found["problems"][0]["column"]) == (2, 52)

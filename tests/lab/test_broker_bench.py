@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from kbn import InvalidInputError
-from kbn.lab.overlay import moving
+from kbn.lab.overlay import move_bench
 from kbn.lab.overlay.broker_bench import Settings, run
 
 
@@ -27,7 +27,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
 
 
 def test_subscribers_move_between_processes_and_nothing_is_lost_doubled_or_disordered() -> None:
-    report = moving.run(moving.Settings(subscribers=12, rate=400))
+    report = move_bench.run(move_bench.Settings(subscribers=12, rate=400))
     assert [row.how for row in report.rows] == ["with their broker", "one by one"]
     for row in report.rows:
         assert row.published > 0

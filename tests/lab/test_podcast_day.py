@@ -28,8 +28,8 @@ def test_the_same_seed_gives_the_same_day(tmp_path: Path, seed: int) -> None:
 
 
 def test_feeds_are_feeds_and_the_third_was_cut_off(tmp_path: Path, seed: int) -> None:
-    from kbn.spark.feeds import feed_outcomes
-    from kbn.spark.outcomes import Refused, Row
+    from kbn.spark.io.feeds import feed_outcomes
+    from kbn.spark.io.outcomes import Refused, Row
 
     PodcastDay(feeds=3, subscriptions=10, deliveries=10, seed=seed).write(tmp_path)
     read = [

@@ -82,7 +82,7 @@ def test_a_client_belongs_where_its_medoid_is_and_stays_where_it_belongs(animals
     assert assignments.broker_for("ex:unknown", "root", Counter()) is None
 
 
-def test_of_several_seats_a_newcomer_takes_the_emptiest_and_a_sitter_moves_for_a_clear_gain(
+def test_of_several_brokers_a_newcomer_takes_the_emptiest_and_others_move_for_a_clear_gain(
     animals: Ontology,
 ) -> None:
     assignments = Assignments(animals)

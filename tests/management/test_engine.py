@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbn.config import ConfigError
 from kbn.management import engine as engine_module
 from kbn.management.action_log import ActionLog, LogEntry, Status
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.expressions import RowByRow
 from kbn.management.mib import Mib
-from kbn.management.policies import PolicyError, PolicySet
+from kbn.management.policies import PolicySet
 from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
@@ -382,7 +383,7 @@ def test_a_bad_file_leaves_the_policies_in_force(tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("policies:\n  - {name: a, on: SubscriberInfo, do: reclustr}\n")
     problem = engine.reload(bad, 1.0)
-    assert isinstance(problem, PolicyError) and "line 2" in str(problem)
+    assert isinstance(problem, ConfigError) and "bad.yaml:2: " in str(problem)
     assert len(engine.reported(info(), 2.0)) == 1
     assert next(iter(engine.log)).status is Status.FAILED
 

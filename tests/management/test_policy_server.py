@@ -65,6 +65,23 @@ def moved(effects: list[Effect]) -> list[str]:
     return [f"{each.about['clients'][0]} to {each.about['broker']}" for each in moves]
 
 
+def test_a_server_starts_from_a_mib_with_placed_publishers_before_it_knows_any_broker(
+    animals: Ontology,
+) -> None:
+    server = make(animals)
+    mib = server.engine.mib
+    for name in ("ann", "bob"):
+        mib.apply(PublisherInfo(name, "east", HERE + "Cats", 0.0), now=0.0)
+        mib.placed("publisher", name, "east", now=0.0)
+    mib.apply(SubscriberInfo("cyd", "west", HERE + "Cats", 0.0, 1), now=0.0)
+    mib.apply(NotificationReport.of("cyd", "west", {7: 90}, {"ann": 45, "bob": 45}), now=0.0)
+    decisions = [Decision("p", "recluster", {}, "publisher", name, 0.0) for name in ("ann", "bob")]
+    outcomes = [server.actions.carry_out(each, 100.0) for each in decisions]
+    outcomes += server.actions.flush(200.0)
+    assert [each.status for each in outcomes][2:] == ["unchanged", "unchanged"]
+    assert server.tick(300.0) is not None
+
+
 # Hostile and broken reports: any client of the trigger broker can publish one.
 
 LARGEST = 2**63 - 1

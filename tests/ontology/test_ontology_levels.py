@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kbn.errors import InvalidInputError, MissingDependencyError, OntologyError
 from kbn.ontology import Ontology, outside_dl
+from kbn.ontology.bounded_process import run_bounded
 
 Load = Callable[..., Ontology]
 T = "urn:t#"
@@ -213,10 +215,46 @@ def test_a_reasoner_past_its_time_is_killed_with_its_children() -> None:
     sleeper = "import subprocess, sys, time; subprocess.Popen(['sleep', '97531']); time.sleep(60)"
     started = time.monotonic()
     with pytest.raises(OntologyError, match=r"did not finish within 0\.5 s"):
-        outside_dl.run_bounded([sys.executable, "-c", sleeper], 0.5, "The reasoner")
+        run_bounded([sys.executable, "-c", sleeper], 0.5, "The reasoner")
     assert time.monotonic() - started < 20
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 97531" not in listed.stdout.splitlines()
+
+
+STARTS_A_REASONER = """
+import sys
+from pathlib import Path
+from kbn.ontology.bounded_process import run_bounded
+code = "import sys, time; print('up', flush=True, file=open(sys.argv[1], 'w')); time.sleep(600)"
+run_bounded([sys.executable, "-c", code, sys.argv[1]], 600, "R", Path(sys.argv[2]))
+"""
+
+
+def test_a_reasoner_ends_with_the_process_that_started_it_however_that_ends(
+    tmp_path: Path,
+) -> None:
+    up, folder = tmp_path / "up", tmp_path / "folder"
+    folder.mkdir()
+    parent = subprocess.Popen([sys.executable, "-c", STARTS_A_REASONER, str(up), str(folder)])
+    try:
+        wait_until(lambda: up.exists() and up.read_text() == "up\n")
+    finally:
+        parent.kill()
+        parent.wait()
+    wait_until(lambda: str(up) not in running_programs())
+    wait_until(lambda: not folder.exists())
+
+
+def running_programs() -> str:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return listed.stdout
+
+
+def wait_until(condition: Callable[[], bool], at_most_s: float = 60) -> None:
+    end = time.monotonic() + at_most_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_dl_without_java_or_without_its_library_says_what_to_install(

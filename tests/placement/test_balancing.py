@@ -33,7 +33,7 @@ def on_brokers(found: Plan, loads: dict[str, float]) -> dict[str, float]:
     return spread(assignments, loads, found.brokers)
 
 
-def test_loads_spread_over_the_seats_like_water() -> None:
+def test_loads_spread_over_the_brokers_like_water() -> None:
     assignments = {"a": ["x"], "b": ["x", "y", "z"], "c": ["z"]}
     assert spread(assignments, {"a": 5, "b": 4, "c": 1}, "xyz") == {"x": 5, "y": 2.5, "z": 2.5}
     assert spread(assignments, {"a": 5, "b": 7, "c": 1}, "xyz") == {"x": 5, "y": 4, "z": 4}

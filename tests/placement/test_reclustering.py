@@ -1,4 +1,4 @@
-"""Re-clustering: moves save hops, keep the limits, and end; against all seatings in small cases."""
+"""Re-clustering: moves save hops, keep the limits and end; small cases against all assignments."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ def test_moves_save_hops_keep_limits_and_end(
     assignments, apart = drawn(rng, rng.randrange(30), rng.randint(1, 6), equal=equal)
     others = {broker: float(rng.randrange(3)) for broker in apart.brokers}
     found = propose_moves(assignments, apart, load_max, gain_min=gain_min, others=others)
-    seated = after(assignments, found)
-    gained = hops(assignments, apart) - hops(seated, apart)
+    moved = after(assignments, found)
+    gained = hops(assignments, apart) - hops(moved, apart)
     assert gained == pytest.approx(sum(move.gain for move in found))
     assert gained >= gain_min * len(found) - 1e-6
-    before, now = loads(assignments), loads(seated)
+    before, now = loads(assignments), loads(moved)
     total = sum(before.values()) + sum(others.values())
     limit = load_limit(load_max, total, len(apart.brokers))
     for broker in apart.brokers:
         had, has = before[broker] + others[broker], now[broker] + others[broker]
         assert has <= max(limit, had) + 1e-6, broker
-    again = propose_moves(seated, apart, load_max, gain_min=gain_min, others=others)
+    again = propose_moves(moved, apart, load_max, gain_min=gain_min, others=others)
     assert again == ()
 
 
-def test_without_thresholds_few_clients_nearly_always_find_the_best_seating(seed: int) -> None:
+def test_without_thresholds_few_clients_nearly_always_find_the_best_assignment(seed: int) -> None:
     """Exchanges are of two at a time: what takes a ring of three is missed."""
     rng, missed, tried = Random(seed), 0, 0
     while tried < 40:
@@ -104,7 +104,7 @@ def test_without_thresholds_few_clients_nearly_always_find_the_best_seating(seed
 
 
 def best(assignments: Sequence[Assignment], apart: Distances, limit: float) -> float:
-    """The fewest hops of all seatings that keep the limit."""
+    """The fewest hops of all assignments that keep the limit."""
     found = []
     for way in product(apart.brokers, repeat=len(assignments)):
         if max(Counter(way).values()) <= limit:
@@ -185,7 +185,9 @@ def test_publishers_and_subscribers_in_turn_meet() -> None:
         ([Assignment("a", "b1", {}, -1.0)], "from 0 up"),
     ],
 )
-def test_seats_that_make_no_sense_are_refused(assignments: list[Assignment], message: str) -> None:
+def test_assignments_that_make_no_sense_are_refused(
+    assignments: list[Assignment], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         propose_moves(assignments, CHAIN)
 

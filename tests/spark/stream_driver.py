@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from kbn.spark.ingest import read
+from kbn.spark.io.data_source import register
 from kbn.spark.matching import match
 from kbn.spark.runtime import session
-from kbn.spark.source import register
 from kbn.spark.streaming import match_stream
 
 NOW = {"availableNow": True}

@@ -16,7 +16,7 @@ from random import Random
 from kbn.filters import Notification, Subscription
 from kbn.matching.linear_scan import LinearScan
 from kbn.matching.store import SubscriptionStore
-from kbn.spark.inlets import FilesInlet, Position, lines
+from kbn.spark.io.sources import FilesSource, Offset, lines
 
 Pair = tuple[str, str, str]
 
@@ -85,10 +85,10 @@ class World:
 
 def planned_batches(checkpoint: Path, inbox: Path) -> Iterator[tuple[int, list[Notification]]]:
     """The version and the notifications of every batch Spark has planned."""
-    start = Position()
+    start = Offset()
     for _, offset in offsets(checkpoint):
-        end = Position.from_json(offset)
-        parts = FilesInlet(inbox).slices(start, end)
+        end = Offset.from_json(offset)
+        parts = FilesSource(inbox).slices(start, end)
         yield offset["version"], [n for part in parts for n in _notifications(lines(part))]
         start = end
 

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from kbn.errors import InvalidInputError
 from kbn.spark.columns import INGESTED, NOTIFICATIONS, QUARANTINE
 from kbn.spark.ingest import ingest, line_batches, notifications, quarantine, read
-from kbn.spark.json_texts import JsonReader
-from kbn.spark.whole_files import file_outcomes
+from kbn.spark.io.json_texts import JsonReader
+from kbn.spark.io.whole_files import file_outcomes
 
 MAPPING = {"id": "no", "attributes": {"tags": {"as": "term", "split": ";"}, "n": {"as": "integer"}}}
 

@@ -12,8 +12,8 @@ from tests.spark.pipelines import write_pipeline, write_posts
 from kbn.errors import InvalidInputError, KbnError, OntologyError
 from kbn.spark.pipeline import plan, run
 from kbn.spark.pipeline.config import load_config
-from kbn.spark.pipeline.deciding import Decision, Found, decide
-from kbn.spark.pipeline.state import StageState
+from kbn.spark.pipeline.deciding import Decision, Found, Past, decide
+from kbn.spark.pipeline.state import StageState, State
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
 
 def decided(file: Path, known: dict[str, StageState]) -> list[Decision]:
     config = load_config(file)
-    return decide(config, config.ontology.load(), Found.of(config), known)
+    return decide(config, config.ontology.load(), Found.of(config), Past(known))
 
 
 def after(decisions: list[Decision]) -> dict[str, StageState]:
@@ -88,15 +88,66 @@ def test_new_files_are_a_run_of_their_own_each_time(file: Path) -> None:
     assert gone["ingest"].action == "run" and gone["ingest"].todo == (4,)
 
 
+REASONS = [
+    (edit("podcast.ttl", '"Arts"@en', '"Art"@en'), "annotate", "the ontology changed"),
+    (
+        edit("pipeline.yaml", "podcast.ttl", "{files: podcast.ttl, reasoning: none}"),
+        "annotate",
+        "the reasoning changed",
+    ),
+    (edit("podcast.ttl", '"Arts"@en', '"Art"@en'), "match", "new results of compile"),
+    (edit("wants.txt", "1200", "1300"), "compile", "the subscriptions changed"),
+    (edit("wants.txt", "1200", "1300"), "medoids", "new results of compile"),
+    (edit("pipeline.yaml", "[top, left", "[left, top"), "report", "new results of plan"),
+    (edit("pipeline.yaml", "name: test", "name: other"), "report", "the name changed"),
+    (touch, "ingest", "files changed or were removed"),
+    (touch, "annotate", "the notifications changed"),
+]
+
+
+@pytest.mark.parametrize(("change", "stage", "why"), REASONS)
+def test_the_reason_names_what_changed_and_nothing_else(
+    file: Path, change: Callable[[Path], None], stage: str, why: str
+) -> None:
+    known = after(decided(file, {}))
+    change(file.parent)
+    assert {d.stage: d.why for d in decided(file, known)}[stage] == why
+
+
+def test_the_reason_to_do_everything_again_is_told_by_every_stage(file: Path) -> None:
+    assert {d.why for d in plan(file)} == {"it has not run yet"}
+    assert {d.why for d in plan(file, full=True)} == {"--full: everything is done again"}
+    out = file.parent / "out"
+    out.mkdir()
+    State("test", after(decided(file, {}))).write(out)
+    (state := out / "state.json").write_text(
+        state.read_text(encoding="utf-8").replace('"format": 2', '"format": 1'), encoding="utf-8"
+    )
+    assert {d.why for d in plan(file)} == {"another version of kbn made what is there"}
+
+
+def test_a_stage_whose_tables_were_removed_says_so(file: Path) -> None:
+    out = file.parent / "out"
+    out.mkdir()
+    known = {
+        name: StageState(each.inputs, each.runs, {"plan": 1} if name == "plan" else {})
+        for name, each in after(decided(file, {})).items()
+    }
+    State("test", known).write(out)
+    told = {d.stage: d for d in plan(file)}
+    assert told["plan"].why == "its tables were removed"
+    assert told["medoids"].action == "skip"
+
+
 WRONG = [
     ("subscriptions: wants.txt", "subscriptoins: wants.txt", "did you mean 'subscriptions'"),
     ("subscriptions: wants.txt\n", "", "subscriptions: is missing"),
-    ("wants.txt", "want.txt", "subscriptions.path"),
+    ("wants.txt", "want.txt", "subscriptions: no file"),
     ("posts/*.jsonl", "post/*.jsonl", "notifications[0].path"),
     ("format: json", "format: jsno", "did you mean 'json'"),
     ("mapping: mapping.yaml", "mapping: no.yaml", "notifications[0].mapping"),
     ("mapping: mapping.yaml", "mapping: {attributes: {a: {as: klass}}}", "did you mean 'class'"),
-    ("ontology: podcast.ttl", "ontology: podcasts.ttl", "ontology.files"),
+    ("ontology: podcast.ttl", "ontology: podcasts.ttl", ":2: ontology: there is no file"),
     ("ontology: podcast.ttl", "ontology: {files: podcast.ttl, reasoning: rdf}", "did you mean"),
     ("[top, left, right]", "[top, top]", "stands twice"),
     ("name: test", "name: test\nname: twice", "stands twice"),

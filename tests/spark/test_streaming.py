@@ -27,8 +27,8 @@ from tests.spark.streams import Pair, World, offsets, pairs, subscriptions_at
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.spark.ingest import ingest, read
-from kbn.spark.manifests import Delivered
-from kbn.spark.sink import read_delivered
+from kbn.spark.io.manifests import Delivered
+from kbn.spark.io.sink import read_delivered
 from kbn.spark.streaming import (
     kafka_sink,
     kafka_source,

@@ -237,7 +237,7 @@ def test_a_client_that_is_refused_again_and_again_does_not_flood_the_log(
     assert [each["event"] for each in events(logged)].count("refused") == 5
 
 
-def test_a_floodgate_says_how_many_it_left_out_and_forgets_old_kinds() -> None:
+def test_a_rate_limiter_says_how_many_it_left_out_and_forgets_old_kinds() -> None:
     gate = RateLimiter(most=2, per_s=10)
     assert [gate.passes("a", 0.0) for _ in range(5)] == [0, 0, None, None, None]
     assert gate.passes("b", 0.0) == 0

@@ -119,7 +119,7 @@ def test_a_bad_file_is_refused_and_the_old_policies_stay_in_force(
             write(here.file, PLACE.replace("subscriber.placed_for", "subscriber.placed_four"))
             await until(lambda: any(entry.action == "reload" for entry in here.told))
             [refused] = [entry for entry in here.told if entry.action == "reload"]
-            assert "policies.yaml, line 5" in refused.detail and "placed_for" in refused.detail
+            assert "policies.yaml:5:" in refused.detail and "placed_for" in refused.detail
             home = here.server.assignments.plan.broker_for(HERE + "Cats")
             away = here.east if home == "root" else here.root
             async with kbn.connect(away.url) as client:

@@ -196,17 +196,38 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("clients:\n  ann:\n    tokn: x\n", r"line 3: 'tokn' is none of token"),
-        ("clients:\n  ann:\n    token: 5\n", r"line 3: a token is a text"),
-        ("clients:\n  ann:\n    token: a\n    token_sha256: b\n", r"not both"),
-        ("clients:\n  ann:\n    token_sha256: b\n", r"line 3: a SHA-256 is 64"),
-        ("clients:\n  ann:\n    publish: price\n", r"line 3: publish is a list"),
-        ("clients:\n  ann:\n    manage: perhaps\n", r"line 3: manage is true or false"),
-        ("clients:\n  ann: yes\n", r"line 2: expected token"),
-        ("clients: [ann]\n", r"line 1: expected names"),
-        ("users: {}\n", r"line 1: 'users' is none of clients"),
-        ("- ann\n", r"line 1: expected clients"),
-        ("clients: {\n", r"line 2: not YAML"),
+        (
+            "clients:\n  ann:\n    tokn: x\n",
+            r":3: clients.ann.tokn: unknown key; did you mean 'token'",
+        ),
+        (
+            "clients:\n  ann:\n    token: 5\n",
+            r":3: clients.ann.token: expected a text; put it in quo",
+        ),
+        ("clients:\n  ann:\n    token: ''\n", r":3: clients.ann.token: expected a text$"),
+        (
+            f"clients:\n  ann:\n    token: a\n    token_sha256: {'b' * 64}\n",
+            r":3: clients.ann.token: give a token or its SHA-256, not both",
+        ),
+        ("clients:\n  ann:\n    token_sha256: b\n", r":3: clients.*: expected a SHA-256: 64"),
+        (
+            "clients:\n  ann:\n    publish: price\n",
+            r":3: clients.ann.publish: expected a list of att",
+        ),
+        (
+            "clients:\n  ann:\n    publish:\n    - 3\n",
+            r":4: clients.ann.publish\[0\]: expected a te",
+        ),
+        (
+            "clients:\n  ann:\n    manage: perhaps\n",
+            r":3: clients.ann.manage: expected true or fal",
+        ),
+        ("clients:\n  ann: yes\n", r":2: clients.ann: expected token, token_sha256"),
+        ("clients:\n  ann: {}\n  ann: {}\n", r":3: the key 'ann' stands twice"),
+        ("clients: [ann]\n", r":1: clients: expected names"),
+        ("users: {}\n", r":1: users: unknown key; use clients, brokers or default"),
+        ("- ann\n", r":1: expected clients"),
+        ("clients: {\n", r":2: not YAML"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_told_with_its_line(
@@ -219,16 +240,34 @@ def test_what_is_wrong_with_the_file_is_told_with_its_line(
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clients:\n  ann: s3cret\n",
+        "clients: [{ann: s3cret}]\n",
+        "clients:\n  ann:\n    token_sha256: s3cret\n",
+        "clients:\n  ann:\n    token: [s3cret]\n",
+        "- s3cret\n",
+    ],
+)
+def test_no_error_shows_what_may_be_a_token(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "access.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidInputError) as caught:
+        AccessFile(path)
+    assert "s3cret" not in str(caught.value)
+
+
 def test_broken_json_and_missing_files_are_told(tmp_path: Path) -> None:
     path = tmp_path / "access.json"
     path.write_text('{"clients":\n {,}}')
-    with pytest.raises(InvalidInputError, match="line 2: not JSON"):
+    with pytest.raises(InvalidInputError, match=r"access\.json:2: not JSON"):
         AccessFile(path)
     with pytest.raises(InvalidInputError, match="cannot read"):
         AccessFile(tmp_path / "none.json")
 
 
-def test_a_guard_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
+def test_an_authorizer_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Path) -> None:
     authorizer = _authorizer(tmp_path)
     (tmp_path / "access.json").write_text("{")
     with pytest.raises(InvalidInputError):

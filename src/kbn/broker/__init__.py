@@ -8,6 +8,7 @@ from kbn.broker.administration import client_names
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.client import (
     ClientCore,
+    ClientSettings,
     Confirmed,
     Delivered,
     Dial,
@@ -66,6 +67,7 @@ __all__ = [
     "Bye",
     "ClientCore",
     "ClientSession",
+    "ClientSettings",
     "Confirmed",
     "ConnAck",
     "Connect",

@@ -8,17 +8,22 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.ontology import Level, Ontologies, Reasoning
+from kbn.cli.logs import Logs
+from kbn.cli.ontology import OntologyOptions
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from kbn.broker import Limits
     from kbn.transport import LinkTo, ServerLimits, WatchedServer
 
 
@@ -40,79 +45,121 @@ class Sync(StrEnum):
     FULL = "full"
 
 
-class LogFormat(StrEnum):
-    """How events are written."""
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """Certificates: the broker's own, and whose it trusts."""
 
-    TEXT = "text"
-    JSON = "json"
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Speak TLS, with this.")
+    ] = None
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")
+    ] = None
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option("--tls-client-ca", metavar="FILE", help="Admit only certificates of this."),
+    ] = None
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option("--tls-ca", metavar="FILE", help="Trust this of brokers it connects to."),
+    ] = None
+
+    def check(self) -> None:
+        if self.tls_cert is None and (self.tls_key is not None or self.tls_client_ca is not None):
+            raise typer.BadParameter("--tls-key and --tls-client-ca go with --tls-cert")
+
+    def for_clients(self) -> SSLContext | None:
+        """For those who connect to this broker."""
+        from kbn.transport import server_tls
+
+        if self.tls_cert is None:
+            return None
+        return server_tls(self.tls_cert, self.tls_key or self.tls_cert, self.tls_client_ca)
+
+    def for_links(self) -> SSLContext | None:
+        """For brokers that this one connects to."""
+        from kbn.transport import client_tls
+
+        if self.tls_ca is None and self.tls_cert is None:
+            return None
+        return client_tls(self.tls_ca, self.tls_cert, self.tls_key)
 
 
-class LogLevel(StrEnum):
-    """Which events are written."""
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """Where in an overlay the broker stands."""
 
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-def broker(
-    name: Annotated[
-        str, typer.Option("--name", help="What others know it by; the host and port, unless given.")
-    ] = "",
-    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes one that is free.")
-    ] = 7420,
     routing: Annotated[
         RoutingMode | None,
         typer.Option(
             "--routing",
             help="The overlay's shape, alike at all brokers; acyclic unless --parent is given.",
         ),
-    ] = None,
+    ] = None
     parent: Annotated[
         str | None, typer.Option("--parent", metavar="URL", help="The broker above this one.")
-    ] = None,
+    ] = None
     peer: Annotated[
-        list[str] | None,
-        typer.Option("--peer", metavar="URL", help="A neighbour; may be repeated."),
-    ] = None,
-    ontology: Ontologies = None,
-    reasoning: Level = Reasoning.RDFS,
+        list[str], typer.Option("--peer", metavar="URL", help="A neighbour; may be repeated.")
+    ] = field(default_factory=list)
+
+    def check(self) -> None:
+        if self.parent is not None and self.peer:
+            raise typer.BadParameter("a broker has a --parent or has a --peer, not both")
+        if self.parent is not None and self.routing not in (None, RoutingMode.HIERARCHICAL):
+            raise typer.BadParameter("a --parent goes with --routing hierarchical")
+        if self.peer and self.routing is RoutingMode.HIERARCHICAL:
+            raise typer.BadParameter("in a hierarchy a broker has a --parent, and no --peer")
+
+    @property
+    def mode(self) -> RoutingMode:
+        """The routing asked for, or the one that goes with the neighbours."""
+        if self.routing is not None:
+            return self.routing
+        return RoutingMode.ACYCLIC if self.parent is None else RoutingMode.HIERARCHICAL
+
+    def links(self, token: str) -> list[LinkTo]:
+        """The connections this broker makes."""
+        from kbn.transport import LinkTo
+
+        if self.parent is not None:
+            return [LinkTo(self.parent, "parent", token)]
+        return [LinkTo(url, "peer", token) for url in self.peer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerOptions:
+    """Everything a broker is told."""
+
+    name: Annotated[
+        str, typer.Option("--name", help="What others know it by; the host and port, unless given.")
+    ] = ""
+    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1"
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes one that is free.")
+    ] = 7420
+    neighbours: Neighbours
+    reasoning: OntologyOptions
     store: Annotated[
         Path | None,
         typer.Option("--store", metavar="FILE", help="Keep here what must outlive the process."),
-    ] = None,
+    ] = None
     sync: Annotated[
         Sync, typer.Option("--sync", help="full survives a power failure, and is slower.")
-    ] = Sync.NORMAL,
+    ] = Sync.NORMAL
     advertisements: Annotated[
         bool,
         typer.Option("--advertisements", help="Tell of subscriptions only where publishers are."),
-    ] = False,
+    ] = False
     keep_roots: Annotated[
         bool,
         typer.Option("--keep-roots", help="Let kbn status say how many filters no other covers."),
-    ] = False,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Speak TLS, with this.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")
-    ] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option("--tls-client-ca", metavar="FILE", help="Admit only certificates of this."),
-    ] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option("--tls-ca", metavar="FILE", help="Trust this of brokers we connect to."),
-    ] = None,
+    ] = False
+    tls: Tls
     access: Annotated[
         Path | None,
         typer.Option("--access", metavar="FILE", help="Who may come in and do what (YAML, JSON)."),
-    ] = None,
+    ] = None
     token: Annotated[
         str,
         typer.Option(
@@ -122,32 +169,45 @@ def broker(
             help="Shown to the parent and peers.",
             show_default=False,
         ),
-    ] = "",
+    ] = ""
     trigger: Annotated[
         str | None,
         typer.Option(
             "--trigger", metavar="URL", help="Be managed: report to the trigger broker there."
         ),
-    ] = None,
+    ] = None
     limit: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--limit", metavar="NAME=N", help="Change a limit; a wrong name lists them."),
-    ] = None,
+    ] = field(default_factory=list)
     metrics_port: Annotated[
         int | None,
         typer.Option(
             "--metrics-port", min=0, max=65535, help="Serve /health and /metrics here (HTTP)."
         ),
-    ] = None,
+    ] = None
     metrics_host: Annotated[
         str, typer.Option("--metrics-host", help="Where to listen for that.")
-    ] = "127.0.0.1",
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="How events are written to stderr.")
-    ] = LogFormat.TEXT,
-    log_level: Annotated[
-        LogLevel, typer.Option("--log-level", help="The least important events to write.")
-    ] = LogLevel.INFO,
+    ] = "127.0.0.1"
+
+    @property
+    def known_as(self) -> str:
+        """Its name, or one made of the host and the port."""
+        return self.name or f"{socket.gethostname()}-{self.port or os.getpid()}"
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        self.neighbours.check()
+        self.tls.check()
+        if not self.name and self.port == 0 and self.store is not None:
+            raise typer.BadParameter("with a --store and --port 0, say by which --name it is known")
+
+
+@with_options
+def broker(
+    *,
+    options: BrokerOptions,
+    logs: Logs,
     end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -161,45 +221,60 @@ def broker(
       kbn broker --name dublin --ontology podcast --store dublin.db --metrics-port 9420
       kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 --ontology podcast
     """
-    _check_together(routing, parent, peer or [], tls_cert, tls_key, tls_client_ca)
-    known_as = _name(name, port, store)
-    from kbn.transport import client_tls, server_tls, set_up
-
-    limits, server_limits = _limits(limit or [])
-    # Everything the user may have got wrong is looked at before the store is opened.
-    settings: dict[str, Any] = {
-        "links": _links(parent, peer or [], token),
-        "tls": None
-        if tls_cert is None
-        else server_tls(tls_cert, tls_key or tls_cert, tls_client_ca),
-        "link_tls": None
-        if tls_ca is None and tls_cert is None
-        else client_tls(tls_ca, tls_cert, tls_key),
-        "limits": server_limits,
-        "host": host,
-        "port": port,
-    }
-    set_up(known_as, log_format.value, log_level.value)
-    server = _server(
-        known_as,
-        settings,
-        broker_settings={
-            "routing": (routing or _routing_of(parent)).value,
-            "advertisements": advertisements,
-            "limits": limits,
-            "keeps_roots": keep_roots,
-        },
-        ontology=(ontology or [], reasoning),
-        store=(store, sync),
-        access=access,
-        watch=(metrics_host, metrics_port, _announcer(known_as, as_json)),
-    )
-    if trigger is not None:
-        from kbn.transport import Reporting, parse_url
-
-        parse_url(trigger)
-        Reporting(server, trigger, token=token, tls=settings["link_tls"])
+    options.check()
+    logs.set_up(options.known_as)
+    server = make_server(options, _announcer(options.known_as, as_json))
     asyncio.run(_serve(server, end_with_stdin))
+
+
+def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) -> WatchedServer:
+    """The server that the options describe; `announce` is told its URLs when it listens.
+
+    Everything the user may have got wrong is looked at before the store is opened.
+    """
+    from kbn.broker import Broker, MemoryStore, SqliteStore
+    from kbn.transport import AccessFile, Reporting, Watch, WatchedServer, now, parse_url
+
+    if options.trigger is not None:
+        parse_url(options.trigger)
+    name, reasoning = options.known_as, options.reasoning
+    limits, server_limits = _limits(options.limit)
+    links = options.neighbours.links(options.token)
+    tls, link_tls = options.tls.for_clients(), options.tls.for_links()
+    _warm_up()
+    authorizer = None if options.access is None else AccessFile(options.access)
+    ontology = reasoning.load()
+    kept = options.store
+    store = MemoryStore() if kept is None else SqliteStore(kept, options.sync.value)
+    made = Broker(
+        name,
+        routing=options.neighbours.mode.value,
+        ontology=ontology,
+        ontology_digest="" if ontology is None else ontology.digest,
+        store=store,
+        keeps=kept is not None,
+        authorizer=authorizer,
+        advertisements=options.advertisements,
+        keeps_roots=options.keep_roots,
+        limits=limits,
+        now=now(),
+    )
+    server = WatchedServer(
+        made,
+        store,
+        watch=Watch(options.metrics_host, options.metrics_port, announce),
+        ontology=(reasoning.ontology, reasoning.reasoning.value) if ontology else None,
+        authorizer=authorizer,
+        links=links,
+        tls=tls,
+        link_tls=link_tls,
+        limits=server_limits,
+        host=options.host,
+        port=options.port,
+    )
+    if options.trigger is not None:
+        Reporting(server, options.trigger, token=options.token, tls=link_tls)
+    return server
 
 
 async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
@@ -210,45 +285,7 @@ async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
     await serve(server)
 
 
-def _check_together(
-    routing: RoutingMode | None,
-    parent: str | None,
-    peers: list[str],
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_client_ca: Path | None,
-) -> None:
-    if parent is not None and peers:
-        raise typer.BadParameter("a broker has a --parent or has a --peer, not both")
-    if parent is not None and routing not in (None, RoutingMode.HIERARCHICAL):
-        raise typer.BadParameter("a --parent goes with --routing hierarchical")
-    if peers and routing is RoutingMode.HIERARCHICAL:
-        raise typer.BadParameter("in a hierarchy a broker has a --parent, and no --peer")
-    if tls_cert is None and (tls_key is not None or tls_client_ca is not None):
-        raise typer.BadParameter("--tls-key and --tls-client-ca go with --tls-cert")
-
-
-def _routing_of(parent: str | None) -> RoutingMode:
-    return RoutingMode.ACYCLIC if parent is None else RoutingMode.HIERARCHICAL
-
-
-def _name(name: str, port: int, store: Path | None) -> str:
-    if name:
-        return name
-    if port == 0 and store is not None:
-        raise typer.BadParameter("with a --store and --port 0, say by which --name it is known")
-    return f"{socket.gethostname()}-{port or os.getpid()}"
-
-
-def _links(parent: str | None, peers: list[str], token: str) -> list[LinkTo]:
-    from kbn.transport import LinkTo
-
-    if parent is not None:
-        return [LinkTo(parent, "parent", token)]
-    return [LinkTo(url, "peer", token) for url in peers]
-
-
-def _limits(given: list[str]) -> tuple[Any, ServerLimits]:
+def _limits(given: list[str]) -> tuple[Limits, ServerLimits]:
     """The limits of clients and of the server, with those changed that were named."""
     from kbn.broker import Limits
     from kbn.transport import ServerLimits
@@ -273,61 +310,22 @@ def _limit_value(name: str, text: str) -> float:
 
 
 def _announcer(name: str, as_json: bool) -> Callable[[str, str], None]:
+    """What prints the line that says where the broker listens."""
+
     def announce(url: str, http: str) -> None:
         metrics = f"{http}/metrics" if http else None
         if as_json:
             print_json_line({"broker": name, "url": url, "metrics": metrics})
         else:
-            typer.echo(
-                f"broker {name} listens at {url}" + (f", metrics at {metrics}" if metrics else "")
-            )
+            also = f", metrics at {metrics}" if metrics else ""
+            typer.echo(f"broker {name} listens at {url}{also}")
         sys.stdout.flush()
 
     return announce
 
 
-def _server(
-    name: str,
-    settings: dict[str, Any],
-    *,
-    broker_settings: dict[str, Any],
-    ontology: tuple[list[Path], Reasoning],
-    store: tuple[Path | None, Sync],
-    access: Path | None,
-    watch: tuple[str, int | None, Callable[[str, str], None]],
-) -> WatchedServer:
-    from kbn.broker import Broker, MemoryStore, SqliteStore
-    from kbn.ontology import Ontology
-    from kbn.transport import AccessFile, Watch, WatchedServer, now
-
-    _warm_up()
-    files, level = ontology
-    door = None if access is None else AccessFile(access)
-    loaded = Ontology.load(files, reasoning=level.value) if files else None
-    path, sync = store
-    opened = MemoryStore() if path is None else SqliteStore(path, sync.value)
-    made = Broker(
-        name,
-        ontology=loaded,
-        ontology_digest="" if loaded is None else loaded.digest,
-        store=opened,
-        keeps=path is not None,
-        authorizer=door,
-        now=now(),
-        **broker_settings,
-    )
-    return WatchedServer(
-        made,
-        opened,
-        watch=Watch(*watch),
-        ontology=(files, level.value) if files else None,
-        authorizer=door,
-        **settings,
-    )
-
-
 def compile_kernels_once() -> None:
-    """Have the kernels compiled, before processes are started that would each do it."""
+    """Compile the kernels, before processes are started that would each do it."""
     from kbn.matching import kernels
 
     if not kernels.are_compiled():
@@ -335,7 +333,7 @@ def compile_kernels_once() -> None:
 
 
 def _warm_up() -> None:
-    """Have the matching kernels loaded, so that the first notification does not wait for them."""
+    """Load the matching kernels, so that the first notification does not wait for them."""
     from kbn.broker import Peer, RoutingTable
     from kbn.filters import Notification, Subscription
 

@@ -1,33 +1,42 @@
-"""How commands reach a broker: the options they share, and the connection made of them.
-
-A command that is decorated with `reaching_a_broker` has a parameter `connecting`; on the command
-line the options that `Connecting` lists stand in its place.
-"""
+"""How commands reach a broker: the options they share, and the connection made of them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from kbn.errors import TransportError
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from kbn.transport import Client
 
 T = TypeVar("T")
 DEFAULT_URL = "kbn://127.0.0.1:7420"
 
-Url = Annotated[
-    str,
-    typer.Option("--url", "-u", envvar="KBN_URL", metavar="URL", help="The broker to connect to."),
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert", exists=True, dir_okay=False, metavar="FILE", help="Your own certificate."
+    ),
 ]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--tls-key", exists=True, dir_okay=False, metavar="FILE", help="Its key."),
+]
+TrustedFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-ca", exists=True, dir_okay=False, metavar="FILE",
+        help="Whose certificates to trust; without it, those the system trusts.",
+    ),
+]  # fmt: skip
 Token = Annotated[
     str,
     typer.Option(
@@ -35,47 +44,52 @@ Token = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-TlsCa = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-ca", exists=True, dir_okay=False, metavar="FILE",
-        help="Whose certificates to trust; without it, those the system trusts.",
-    ),
-]  # fmt: skip
-TlsCert = Annotated[
-    Path | None,
-    typer.Option(
-        "--tls-cert", exists=True, dir_okay=False, metavar="FILE", help="Our own certificate."
-    ),
-]
-TlsKey = Annotated[
-    Path | None,
-    typer.Option("--tls-key", exists=True, dir_okay=False, metavar="FILE", help="Its key."),
-]
-Wait = Annotated[
-    float,
-    typer.Option("--wait", min=0.1, metavar="S", help="How long the broker may take to answer."),
-]
 
 
-@dataclass(frozen=True)
-class Connecting:
-    """What the shared options said."""
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """Who you are, and whom you trust."""
 
-    url: Url = DEFAULT_URL
     token: Token = ""
-    tls_ca: TlsCa = None
-    tls_cert: TlsCert = None
-    tls_key: TlsKey = None
-    wait_s: Wait = 5.0
+    tls_ca: TrustedFile = None
+    tls_cert: CertificateFile = None
+    tls_key: KeyFile = None
+
+    def tls(self) -> SSLContext | None:
+        """What the files say; None when there are none."""
+        from kbn.transport import client_tls
+
+        if self.tls_ca is None and self.tls_cert is None:
+            return None
+        return client_tls(self.tls_ca, self.tls_cert, self.tls_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connecting:
+    """Which broker to connect to, and how."""
+
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url", "-u", envvar="KBN_URL", metavar="URL", help="The broker to connect to."
+        ),
+    ] = DEFAULT_URL
+    credentials: Credentials = Credentials()
+    wait_s: Annotated[
+        float,
+        typer.Option(
+            "--wait", min=0.1, metavar="S", help="How long the broker may take to answer."
+        ),
+    ] = 5.0
 
     def client(self, name: str | None = None, **options: Any) -> Client:
         """A client to use with `async with`."""
         from kbn.transport import connect
 
+        known = self.credentials
         return connect(
-            self.url, name=name, token=self.token, timeout=self.wait_s, tls_ca=self.tls_ca,
-            tls_certificate=self.tls_cert, tls_key=self.tls_key, **options,
+            self.url, name=name, token=known.token, timeout=self.wait_s, tls_ca=known.tls_ca,
+            tls_certificate=known.tls_cert, tls_key=known.tls_key, **options,
         )  # fmt: skip
 
     async def within(self, asking: Awaitable[T]) -> T:
@@ -88,40 +102,6 @@ class Connecting:
 
     async def name_of(self, url: str) -> str:
         """The name of the broker at another URL."""
-        from kbn.transport import ask_name, client_tls
+        from kbn.transport import ask_name
 
-        given = self.tls_ca is not None or self.tls_cert is not None
-        tls = client_tls(self.tls_ca, self.tls_cert, self.tls_key) if given else None
-        return await ask_name(url, tls)
-
-
-BY_OPTIONS = Connecting()
-"""The default of a parameter `connecting`; what the options say takes its place."""
-
-
-def reaching_a_broker(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of `Connecting` in place of its parameter `connecting`."""
-    options = _parameters(Connecting)
-    parameters = [
-        each
-        for own in _parameters(command)
-        for each in (options if own.name == "connecting" else [own])
-    ]
-
-    @wraps(command)
-    def with_options(**given: Any) -> None:
-        connecting = Connecting(**{each.name: given.pop(each.name) for each in options})
-        command(connecting=connecting, **given)
-
-    # What Typer reads the options from.
-    shown: Any = with_options
-    shown.__signature__ = signature(command).replace(parameters=parameters)
-    shown.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_options
-
-
-def _parameters(of: Callable[..., Any]) -> list[Parameter]:
-    """The parameters, with annotations that are no longer texts."""
-    hints = get_type_hints(of, include_extras=True)
-    own = signature(of).parameters.values()
-    return [each.replace(annotation=hints[each.name]) for each in own]
+        return await ask_name(url, self.credentials.tls())

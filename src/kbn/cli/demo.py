@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.output import AsJson, print_facts, print_json, print_table, remark, remark_on_compiling
+from kbn.cli.pipeline import (
+    SparkMaster,
+    print_outcomes,
+    require_spark,
+    run_with_progress,
+    session_starter,
+)
 from kbn.errors import InvalidInputError
+from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.lab.demo import Example
+    from kbn.lab import demo as story
 
 FOLDER = Path("kbn-demo")
 
@@ -30,9 +38,7 @@ def demo(
     feeds: Annotated[int, typer.Option(min=1, help="Podcast feeds, of 50 episodes each.")] = 400,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many of them.")] = 100_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 0,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Another Spark than one in here.")
-    ] = None,
+    spark_master: SparkMaster = None,
     as_json: AsJson = False,
 ) -> None:
     """Make up a day of podcasts and take it through the whole pipeline on Spark.
@@ -47,24 +53,25 @@ def demo(
       kbn demo --quick
       kbn demo --feeds 40 --subscriptions 1000 --out /tmp/day
     """
-    from kbn.cli.quick_demo import quick_demo
-
     if quick:
+        from kbn.cli.quick_demo import quick_demo
+
         quick_demo(as_json)
         return
-    from kbn.lab.demo import prepare
-    from kbn.lab.podcast_day import PodcastDay
+    require_spark()
+    from kbn.lab import PodcastDay
+    from kbn.lab import demo as story
 
     _check_folder(out)
     began = time.perf_counter()
-    remark(f"making up {feeds} feeds and {subscriptions:,} subscriptions in {out}…")
+    made = f"{counted(feeds, 'feed')} and {counted(subscriptions, 'subscription')}"
+    remark(f"making up {made} in {out}…")
     day = PodcastDay(feeds, subscriptions=subscriptions, seed=seed)
-    _run(prepare(day, out), subscriptions, master, as_json, began)
+    _run(story.prepare(day, out), subscriptions, spark_master, as_json, began)
 
 
 def _run(file: Path, subscriptions: int, master: str | None, as_json: bool, began: float) -> None:
-    from kbn.cli.pipeline import print_outcomes, run_with_progress, session_starter
-    from kbn.lab.demo import examples, totals
+    from kbn.lab import demo as story
     from kbn.spark.pipeline import load_config
 
     config = load_config(file)
@@ -72,8 +79,8 @@ def _run(file: Path, subscriptions: int, master: str | None, as_json: bool, bega
     remark("starting Spark and running the pipeline…")
     start = session_starter(master, SHORT_LIVED)
     outcomes = run_with_progress(config, start)
-    shown = examples(start(), config)
-    facts = {**totals(config, subscriptions), "seconds in all": time.perf_counter() - began}
+    shown = story.examples(start(), config)
+    facts = {**story.totals(config, subscriptions), "seconds in all": time.perf_counter() - began}
     page = config.output / "report.html"
     if as_json:
         stages = [outcome.as_json() for outcome in outcomes]
@@ -97,7 +104,7 @@ def _check_folder(out: Path) -> None:
         )
 
 
-def _rows(shown: list[Example]) -> list[tuple[str, str, str, str]]:
+def _rows(shown: list[story.Example]) -> list[tuple[str, str, str, str]]:
     """One row per receiver; what they share stands only in the first."""
     rows = []
     for example in shown:

@@ -15,6 +15,7 @@ from kbn.cli.output import (
     print_table,
     remark_on_compiling_grouping,
 )
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.grouping import Groups
@@ -139,4 +140,5 @@ def _print_for_people(told: dict[str, Any]) -> None:
         columns=("cluster", "combinations", "publishers", "false positives"),
     )
     if len(told["clusters"]) > len(shown):
-        typer.echo(f"… and {len(told['clusters']) - len(shown)} more clusters (--json shows all)")
+        more = counted(len(told["clusters"]) - len(shown), "more cluster")
+        typer.echo(f"… and {more} (--json shows all)")

@@ -16,10 +16,11 @@ from kbn.cli.output import (
     remark_on_compiling,
     require_folder,
 )
-from kbn.lab.experiment import Scale
+from kbn.lab import Scale
+from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.lab.experiment import Result
+    from kbn.lab import Experiment, Result
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Run the experiments and report on them."
@@ -39,27 +40,25 @@ def list_(as_json: AsJson = False) -> None:
     Example:
       kbn lab list
     """
-    from kbn.lab.experiment import find, names
+    from kbn.lab import experiment
 
-    experiments = [find(name) for name in names()]
+    found = [experiment.find(name) for name in experiment.names()]
     if as_json:
-        print_json(
-            [
-                {
-                    "name": experiment.name,
-                    "source": experiment.source,
-                    "question": experiment.question,
-                    "scales": {scale.value: dict(p) for scale, p in experiment.scales.items()},
-                }
-                for experiment in experiments
-            ]
-        )
-        return
-    if not experiments:
+        print_json([_as_json(each) for each in found])
+    elif not found:
         remark("no experiment yet: they are modules of kbn.lab.experiments")
-        return
-    rows = ([e.name, e.question, e.source, ", ".join(e.scales)] for e in experiments)
-    print_table(rows, columns=["name", "question", "source", "scales"])
+    else:
+        rows = ([each.name, each.question, each.source, ", ".join(each.scales)] for each in found)
+        print_table(rows, columns=["name", "question", "source", "scales"])
+
+
+def _as_json(experiment: Experiment) -> dict[str, object]:
+    return {
+        "name": experiment.name,
+        "source": experiment.source,
+        "question": experiment.question,
+        "scales": {scale.value: dict(sizes) for scale, sizes in experiment.scales.items()},
+    }
 
 
 @app.command("run")
@@ -79,31 +78,31 @@ def run(
       kbn lab run operator-cost
       kbn lab run operator-cost --scale paper --seed 7 --out results --json
     """
-    from kbn.lab.experiment import conduct, find
-    from kbn.lab.report import save
+    from kbn.lab import experiment, report
 
-    experiment = find(name)
+    found = experiment.find(name)
     out.mkdir(parents=True, exist_ok=True)
     require_folder(out)
     remark_on_compiling()
     with progress() as show:
-        result = conduct(experiment, scale, seed=seed, progress=show)
+        result = experiment.conduct(found, scale, seed=seed, progress=show)
     _print(result, as_json)
-    plots = save(result, experiment, out)
-    remark(f"kept in {out / name}: {len(result.tables)} tables, {len(plots)} plots")
+    plots = report.save(result, found, out)
+    kept = f"{counted(len(result.tables), 'table')}, {counted(len(plots), 'plot')}"
+    remark(f"kept in {out / name}: {kept}")
 
 
 @app.command("report")
-def report(out: Out = RESULTS, as_json: AsJson = False) -> None:
+def report_(out: Out = RESULTS, as_json: AsJson = False) -> None:
     """Make one page of every result under --out: report.html, which needs no other file.
 
     \b
     Example:
       kbn lab report --out results
     """
-    from kbn.lab.report import write_report
+    from kbn.lab import report
 
-    path = write_report(out)
+    path = report.write_report(out)
     if as_json:
         print_json({"report": str(path)})
     else:

@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.ontology import Level, Ontologies, Reasoning
+from kbn.cli.ontology import OntologyOptions
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
+from kbn.cli.pipeline import SparkMaster
 
 if TYPE_CHECKING:
     from kbn.matching import Matcher
     from kbn.ontology import Ontology
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnSpark:
+    """What only a match on Spark can do."""
+
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Match on Spark, into tables below --out.")
+    ] = False
+    spark_master: SparkMaster = None
+    out: Annotated[
+        Path | None, typer.Option("--out", file_okay=False, help="With --spark: where to.")
+    ] = None
+    format: Annotated[
+        str, typer.Option("--format", help="With --spark: json, cloudevents, csv, parquet or rss.")
+    ] = "json"
+    mapping: Annotated[
+        Path | None,
+        typer.Option("--mapping", metavar="FILE", help="With --spark: what fields become."),
+    ] = None
+    lines: Annotated[
+        bool, typer.Option("--lines", help="With --spark: JSON lines of the matches as well.")
+    ] = False
+
+    def source(self, notifications: Path) -> dict[str, str]:
+        """Where notifications come from, as a pipeline declares it."""
+        declared = {"path": str(notifications), "format": self.format}
+        return declared if self.mapping is None else {**declared, "mapping": str(self.mapping)}
+
+
+@with_options
 def match(
+    *,
     subscriptions: Annotated[
         Path,
         typer.Option(
@@ -34,27 +67,8 @@ def match(
             help="What was published: JSON or JSON Lines; with --spark a file, folder or pattern.",
         ),
     ],
-    ontology: Ontologies = None,
-    reasoning: Level = Reasoning.RDFS,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Match on Spark, into tables below --out.")
-    ] = False,
-    parent: Annotated[
-        str | None, typer.Option("--parent", metavar="URL", help="With --spark: which one.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", file_okay=False, help="With --spark: where to.")
-    ] = None,
-    format: Annotated[
-        str, typer.Option("--format", help="With --spark: json, cloudevents, csv, parquet or rss.")
-    ] = "json",
-    mapping: Annotated[
-        Path | None,
-        typer.Option("--mapping", metavar="FILE", help="With --spark: what fields become."),
-    ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="With --spark: JSON lines of the matches as well.")
-    ] = False,
+    reasoning: OntologyOptions,
+    on_spark: OnSpark,
     as_json: AsJson = False,
 ) -> None:
     """Match the notifications of one file against the subscriptions of another.
@@ -68,39 +82,38 @@ def match(
       kbn match -s wants.txt -n posts.jsonl -o podcast
       kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast --spark --out matched
     """
-    if spark:
+    if on_spark.spark:
         from kbn.cli.match_on_spark import match_on_spark
 
-        files = [str(path.absolute()) for path in ontology or []]
+        files = [str(path.absolute()) for path in reasoning.ontology]
+        level = reasoning.reasoning.value
         wanted = {
-            "ontology": {"files": files, "reasoning": reasoning.value} if files else None,
-            "notifications": _source(notifications, format, mapping),
+            "ontology": {"files": files, "reasoning": level} if files else None,
+            "notifications": on_spark.source(notifications),
             "subscriptions": str(subscriptions),
         }
-        match_on_spark(wanted, out, parent, lines=lines, as_json=as_json)
+        match_on_spark(wanted, on_spark, as_json)
         return
-    _check_here(subscriptions, notifications, out, parent, mapping)
-    matcher = _matcher(subscriptions, _load(ontology or [], reasoning))
-    answers = _answers(matcher, notifications)
+    _check_here(subscriptions, notifications, on_spark)
+    matcher = _matcher(subscriptions, reasoning.load())
+    _print(_answers(matcher, notifications), as_json)
+
+
+def _print(answers: Iterator[tuple[str, list[str]]], as_json: bool) -> None:
     if as_json:
         for name, keys in answers:
             print_json_line({"notification": name, "matches": keys})
-    else:
-        # No table: its widths would not be known before the last of a million rows is.
-        typer.echo("notification  wanted by")
-        for name, keys in answers:
-            typer.echo(f"{name:<12}  {', '.join(keys) or 'nobody'}")
+        return
+    # No table: its widths would not be known before the last of a million rows is.
+    typer.echo("notification  wanted by")
+    for name, keys in answers:
+        typer.echo(f"{name:<12}  {', '.join(keys) or 'nobody'}")
 
 
-def _source(notifications: Path, format: str, mapping: Path | None) -> dict[str, str]:
-    made = {"path": str(notifications), "format": format}
-    return made if mapping is None else {**made, "mapping": str(mapping)}
-
-
-def _check_here(subscriptions: Path, notifications: Path, *for_spark: object) -> None:
+def _check_here(subscriptions: Path, notifications: Path, on_spark: OnSpark) -> None:
     """Refuse what only Spark can do."""
-    if any(given is not None for given in for_spark):
-        raise typer.BadParameter("--out, --parent and --mapping go with --spark")
+    if any(given is not None for given in (on_spark.out, on_spark.spark_master, on_spark.mapping)):
+        raise typer.BadParameter("--out, --spark-master and --mapping go with --spark")
     if subscriptions.is_dir():
         raise typer.BadParameter(f"{subscriptions}: is a folder", param_hint="--subscriptions")
     if not notifications.is_file():
@@ -108,16 +121,12 @@ def _check_here(subscriptions: Path, notifications: Path, *for_spark: object) ->
         raise typer.BadParameter(f"{notifications}: {wrong}", param_hint="--notifications")
 
 
-def _load(files: list[Path], reasoning: Reasoning) -> Ontology:
-    from kbn.ontology import Ontology
-
-    return Ontology.load(files, reasoning=reasoning.value) if files else Ontology.empty()
-
-
-def _matcher(subscriptions: Path, ontology: Ontology) -> Matcher:
+def _matcher(subscriptions: Path, given: Ontology | None) -> Matcher:
     from kbn.filters import read_subscriptions
     from kbn.matching import Matcher
+    from kbn.ontology import Ontology
 
+    ontology = Ontology.empty() if given is None else given
     remark_on_compiling()
     matcher = Matcher(ontology)
     for key, subscription in read_subscriptions(subscriptions, ontology.prefixes, ontology):

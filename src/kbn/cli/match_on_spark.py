@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kbn.cli.output import print_facts, print_json, progress, remark_on_compiling
 
+if TYPE_CHECKING:
+    from kbn.cli.match import OnSpark
+
 LINES = "matches.jsonl"
 
 
-def match_on_spark(
-    wanted: dict[str, Any], out: Path | None, parent: str | None, *, lines: bool, as_json: bool
-) -> None:
-    """Match files into tables below `out`, and say how many there are."""
+def match_on_spark(wanted: dict[str, Any], on_spark: OnSpark, as_json: bool) -> None:
+    """Match files into tables below a folder, and say how many matches there are."""
     from kbn.cli.pipeline import session_starter
     from kbn.spark import pipeline
 
-    if out is None:
+    if on_spark.out is None:
         raise typer.BadParameter("say where the tables go: --out FOLDER", param_hint="--spark")
-    declared = {**wanted, "name": "match", "output": str(out), "options": {"expand": True}}
+    declared = {**wanted, "name": "match", "output": str(on_spark.out), "options": {"expand": True}}
     config = pipeline.checked_config(declared, "kbn match", Path.cwd())
     remark_on_compiling()
-    start = session_starter(parent)
+    start = session_starter(on_spark.spark_master)
     with progress() as show:
         outcomes = pipeline.run(config, start, until="match", progress=show)
-    if lines:
+    if on_spark.lines:
         found = pipeline.table(start(), config, "matches")
         found.write.mode("overwrite").json(str(config.output / LINES))
     rows = {name: count for one in outcomes for name, count in one.rows.items()}

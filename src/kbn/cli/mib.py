@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.output import AsJson, print_facts, print_json, print_table, remark
+from kbn.cli.output import (
+    AsJson,
+    local_time,
+    print_facts,
+    print_json,
+    print_table,
+    remark,
+)
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -65,7 +72,7 @@ def mib(
     if as_json:
         print_json([_chosen(each, chosen if columns else list(each)) for each in found])
     else:
-        rows = [[_cell(each[column]) for column in chosen] for each in found]
+        rows = [[_cell(column, each[column]) for column in chosen] for each in found]
         print_table(rows, columns=chosen)
     if count > len(found):
         remark(f"{len(found)} of {count}: --limit 0 shows all")
@@ -117,7 +124,10 @@ def _chosen(object: dict[str, Any], columns: list[str]) -> dict[str, Any]:
     return {column: object[column] for column in columns}
 
 
-def _cell(value: Any) -> str:
+def _cell(column: str, value: Any) -> str:
+    """A value as people read it; fields named `…_at` hold seconds, 0 for never."""
+    if column.endswith("_at"):
+        return local_time(value) if value else "never"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list | dict):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, console, print_facts, print_json, progress
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -62,7 +65,7 @@ Files = Annotated[
     ),
 ]
 Ontologies = Annotated[
-    list[Path] | None,
+    list[Path],
     typer.Option(
         "--ontology",
         "-o",
@@ -75,32 +78,73 @@ Level = Annotated[
     Reasoning,
     typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl (dl needs Java)."),
 ]
-Skos = Annotated[
-    bool | None,
-    typer.Option(
-        "--skos/--no-skos",
-        show_default="by detection",
-        help="Read SKOS concepts as classes, broader as subclass-of.",
-    ),
-]
-Catalogue = Annotated[
-    Path | None,
-    typer.Option(help="Where owl:imports are found: a folder, or a catalog-v001.xml."),
-]
-Network = Annotated[
-    bool, typer.Option("--network", help="Fetch imports that no local file provides.")
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Reason anew and keep nothing.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OntologyOptions:
+    """Which ontology a command reasons with, if with any."""
+
+    ontology: Ontologies = field(default_factory=list)
+    reasoning: Level = Reasoning.RDFS
+
+    def load(self) -> Ontology | None:
+        """The ontology of the files; None when there are none."""
+        from kbn.ontology import Ontology
+
+        if not self.ontology:
+            return None
+        return Ontology.load(self.ontology, reasoning=self.reasoning.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How ontology files are read."""
+
+    reasoning: Level = Reasoning.RDFS
+    skos: Annotated[
+        bool | None,
+        typer.Option(
+            "--skos/--no-skos",
+            show_default="by detection",
+            help="Read SKOS concepts as classes, broader as subclass-of.",
+        ),
+    ] = None
+    catalogue: Annotated[
+        Path | None,
+        typer.Option(help="Where owl:imports are found: a folder, or a catalog-v001.xml."),
+    ] = None
+    network: Annotated[
+        bool, typer.Option("--network", help="Fetch imports that no local file provides.")
+    ] = False
+
+    def load(
+        self, files: list[Path], cache: bool = True, time_limit_s: float = TIME_LIMIT_S
+    ) -> Ontology:
+        """The ontology of the files, with what is being done shown on stderr."""
+        from kbn.ontology import Ontology
+
+        with progress() as show:
+            return Ontology.load(
+                files,
+                reasoning=self.reasoning.value,
+                skos=self.skos,
+                cache=cache,
+                catalogue=self.catalogue,
+                network=self.network,
+                time_limit_s=time_limit_s,
+                progress=lambda what: show(what, 0, 0),
+            )
 
 
 @app.command("compile")
+@with_options
 def compile_(
+    *,
     files: Files,
-    reasoning: Level = Reasoning.RDFS,
-    skos: Skos = None,
-    catalogue: Catalogue = None,
-    network: Network = False,
-    no_cache: NoCache = False,
+    reading: Reading,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Reason anew and keep nothing.")
+    ] = False,
     time_limit: Annotated[
         float, typer.Option(min=0.1, help="Seconds an external reasoner may take.")
     ] = TIME_LIMIT_S,
@@ -118,7 +162,7 @@ def compile_(
     from time import perf_counter
 
     started = perf_counter()
-    ontology = load(files, reasoning, skos, catalogue, network, not no_cache, time_limit)
+    ontology = reading.load(files, not no_cache, time_limit)
     facts = {**_facts(ontology), "seconds": round(perf_counter() - started, 3)}
     if as_json:
         print_json(facts)
@@ -127,7 +171,9 @@ def compile_(
 
 
 @app.command("show")
+@with_options
 def show(
+    *,
     files: Files,
     term: Annotated[
         str | None,
@@ -135,10 +181,7 @@ def show(
             "--term", "-t", metavar="TERM", help="Show this one: an IRI, a CURIE or a local name."
         ),
     ] = None,
-    reasoning: Level = Reasoning.RDFS,
-    skos: Skos = None,
-    catalogue: Catalogue = None,
-    network: Network = False,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Show the class tree of FILES, or everything known about one term.
@@ -148,7 +191,7 @@ def show(
       kbn ontology show animals
       kbn ontology show animals --term Cats --json
     """
-    ontology = load(files, reasoning, skos, catalogue, network)
+    ontology = reading.load(files)
     if term is not None:
         facts = _term_facts(ontology, find_term(ontology, term))
         print_json(facts) if as_json else print_facts(_shortened(ontology, facts))
@@ -157,31 +200,6 @@ def show(
     else:
         print_facts(_for_people(_facts(ontology)))
         console().print(_tree(ontology))
-
-
-def load(
-    files: list[Path],
-    reasoning: Reasoning,
-    skos: bool | None,
-    catalogue: Path | None,
-    network: bool,
-    cache: bool = True,
-    time_limit_s: float = TIME_LIMIT_S,
-) -> Ontology:
-    """The ontology of the files, with what is being done shown on stderr."""
-    from kbn.ontology import Ontology
-
-    with progress() as show:
-        return Ontology.load(
-            files,
-            reasoning=reasoning.value,
-            skos=skos,
-            cache=cache,
-            catalogue=catalogue,
-            network=network,
-            time_limit_s=time_limit_s,
-            progress=lambda what: show(what, 0, 0),
-        )
 
 
 def _facts(ontology: Ontology) -> dict[str, object]:
@@ -275,5 +293,6 @@ def _tree(ontology: Ontology) -> Tree:
             shown += 1
     hidden = len(ontology.classes) - len({iri for _, iri in branches})
     if hidden > 0:
-        trunk.add(Text(f"… and {hidden} more classes (--term shows one, --json all)"))
+        more = counted(hidden, "more class")
+        trunk.add(Text(f"… and {more} (--term shows one, --json all)"))
     return trunk

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import (
-    Catalogue,
-    Files,
-    Level,
-    Network,
-    Reasoning,
-    Skos,
-    find_term,
-    load,
-)
+from kbn.cli.ontology import Files, Reading, find_term
+from kbn.cli.options import with_options
 from kbn.cli.output import (
     AsJson,
     print_facts,
@@ -27,6 +19,7 @@ from kbn.cli.output import (
     remark_on_compiling_placement,
 )
 from kbn.errors import InvalidInputError
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.ontology import Ontology
@@ -46,7 +39,9 @@ Order = Annotated[
 ]  # fmt: skip
 
 
+@with_options
 def medoid(
+    *,
     files: Files,
     terms: Annotated[
         list[str] | None,
@@ -62,10 +57,7 @@ def medoid(
             help="Take the terms of this subscription. May be repeated.",
         ),
     ] = None,
-    reasoning: Level = Reasoning.RDFS,
-    skos: Skos = None,
-    catalogue: Catalogue = None,
-    network: Network = False,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Find the term of FILES that is nearest to all the given ones: what they are about, as one.
@@ -80,7 +72,7 @@ def medoid(
     """
     if not terms and not filters:
         raise typer.BadParameter("there is nothing to find the medoid of: add --terms or --filter")
-    ontology = load(files, reasoning, skos, catalogue, network)
+    ontology = reading.load(files)
     named = Counter(_named(ontology, terms or [], filters or []))
     if not named:
         raise InvalidInputError("the filters name no terms, so they have no medoid")
@@ -124,26 +116,31 @@ def _medoid_told(ontology: Ontology, named: Counter[str]) -> dict[str, Any]:
 
 def _print_medoid(ontology: Ontology, told: dict[str, Any]) -> None:
     short = ontology.shorten
-    reached, terms = told["reached"], told["terms"]
     print_facts(
         {
             "medoid": "none" if told["medoid"] is None else short(told["medoid"]),
             "cost": told["cost"],
             "spread": f"{told['spread']:.1f}",
-            "reaches": f"all {terms} terms" if reached == terms else f"{reached} of {terms} terms",
+            "reaches": _reach(told["reached"], told["terms"]),
             "no place on the map": [short(iri) for iri in told["skipped"]],
             "cluster": None if told["cluster"] is None else short(told["cluster"]),
         }
     )
 
 
+def _reach(reached: int, terms: int) -> str:
+    of = counted(terms, "term")
+    if reached < terms:
+        return f"{reached} of {of}"
+    return of if terms == 1 else f"all {of}"
+
+
+@with_options
 def clusters(
+    *,
     files: Files,
     order: Order = None,
-    reasoning: Level = Reasoning.RDFS,
-    skos: Skos = None,
-    catalogue: Catalogue = None,
-    network: Network = False,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Show the clusters of FILES: every root, and every class with subclasses, has one.
@@ -158,7 +155,7 @@ def clusters(
     """
     from kbn.placement import clusters as clusters_of
 
-    ontology = load(files, reasoning, skos, catalogue, network)
+    ontology = reading.load(files)
     found = clusters_of(ontology, None if order is None else read_order(order, ontology))
     if as_json:
         told = [
@@ -179,7 +176,8 @@ def print_clusters(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> Non
     """Print the first of many rows, and how many more there are."""
     print_table(rows[:CLUSTERS_SHOWN], columns=columns)
     if len(rows) > CLUSTERS_SHOWN:
-        typer.echo(f"… and {len(rows) - CLUSTERS_SHOWN} more clusters (--json shows all)")
+        more = counted(len(rows) - CLUSTERS_SHOWN, "more cluster")
+        typer.echo(f"… and {more} (--json shows all)")
 
 
 def read_order(path: Path, ontology: Ontology) -> list[str]:

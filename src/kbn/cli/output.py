@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,19 +95,24 @@ def print_table(
     rows: Iterable[Sequence[str]], *, columns: Sequence[str], title: str | None = None
 ) -> None:
     """Print rows of plain text under their column names."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from kbn.cli.tables import tables
 
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False
-    )
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        # Text, not str: a value such as "[red]" is data, not markup.
-        table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    screen = console()
+    if title is not None:
+        screen.print(title, markup=False, style="italic")
+    for number, table in enumerate(tables(rows, columns, screen.width)):
+        if number:
+            screen.print()
+        screen.print(table)
+
+
+def local_time(epoch_s: float) -> str:
+    """A moment as people read it: local time, to the second, with the offset from UTC.
+
+    >>> local_time(0.0)[2:4], len(local_time(1e9))
+    ('70', 25)
+    """
+    return datetime.fromtimestamp(epoch_s).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def print_facts(facts: Mapping[str, object]) -> None:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.broker import LogFormat, LogLevel, compile_kernels_once
-from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
+from kbn.cli.broker import compile_kernels_once
+from kbn.cli.connecting import Connecting
+from kbn.cli.logs import QUIET, Logs
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, print_table, remark
 from kbn.errors import KbnError
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.transport import Overlay, OverlayPlan
@@ -29,7 +32,9 @@ app = typer.Typer(
 
 
 @app.command("up", short_help="Start the brokers of a file; end them with Ctrl-C.")
+@with_options
 def up(
+    *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The overlay, as YAML.")],
     command: Annotated[
         list[str] | None,
@@ -49,12 +54,7 @@ def up(
     wait: Annotated[
         float, typer.Option("--wait", min=0.1, metavar="S", help="How long starting may take.")
     ] = 120.0,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="How the brokers write events.")
-    ] = LogFormat.TEXT,
-    log_level: Annotated[
-        LogLevel, typer.Option("--log-level", help="The least important events to write.")
-    ] = LogLevel.WARNING,
+    logs: Logs = QUIET,
     as_json: AsJson = False,
 ) -> None:
     """Start a broker process for each broker of a file, and print where they are.
@@ -76,7 +76,7 @@ def up(
 
     plan = load_topology(file, _ontology_file)
     kind = _managed_kind(plan) if managed else Overlay
-    overlay = kind(plan, _say, log_format=log_format.value, log_level=log_level.value)
+    overlay = kind(plan, _say, log_format=logs.log_format.value, log_level=logs.log_level.value)
     compile_kernels_once()
     code = asyncio.run(_up(overlay, plan, command or [], wait, as_json))
     if code:
@@ -129,7 +129,7 @@ async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
         people += [f"--{name}", str(getattr(management, name))]
     await overlay.join(Companion(POLICY_SERVER, lambda: tuple(server)))
     if management.subscribers or management.publishers:
-        module = "kbn.lab.overlay.population"
+        module = "kbn.transport.population"
         await overlay.join(Companion("population", lambda: tuple(people), module))
 
 
@@ -215,8 +215,9 @@ def _print(overlay: Overlay, as_json: bool) -> None:
 
 
 @app.command("move", short_help="Send clients of one broker to another.")
-@reaching_a_broker
+@with_options
 def move(
+    *,
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Where they shall go.")],
     clients: Annotated[
         str | None, typer.Option("--clients", metavar="A,B", help="Whom, by their names.")
@@ -225,7 +226,7 @@ def move(
         bool, typer.Option("--all", help="All clients with subscriptions.")
     ] = False,
     name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
-    connecting: Connecting = BY_OPTIONS,
+    connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:
     """Tell clients of the broker at --url to go to the broker at --to.
@@ -248,7 +249,7 @@ def move(
     if as_json:
         print_json({"moving": moving, "to": {"broker": there, "url": to}})
     else:
-        typer.echo(f"{moving} client{'' if moving == 1 else 's'} told to go to {there} at {to}")
+        typer.echo(f"{counted(moving, 'client')} told to go to {there} at {to}")
 
 
 async def _move(

@@ -27,17 +27,21 @@ app = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares it.")]
-Master = Annotated[
+SparkMaster = Annotated[
     str | None,
     typer.Option(
-        "--master", metavar="URL", help="local[N], spark://…, or sc://… for Spark Connect."
+        "--spark-master",
+        metavar="URL",
+        help="Which Spark: local[N], spark://…, or sc://… for Spark Connect.",
     ),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Do everything again.")]
 
 
 @app.command("run")
-def run(file: File, master: Master = None, full: Full = False, as_json: AsJson = False) -> None:
+def run(
+    file: File, spark_master: SparkMaster = None, full: Full = False, as_json: AsJson = False
+) -> None:
     """Bring the tables, the plan and the page of a pipeline up to date.
 
     Only what changed since the last run is done: new files are read and matched, what depends on a
@@ -46,13 +50,13 @@ def run(file: File, master: Master = None, full: Full = False, as_json: AsJson =
     \b
     Examples:
       kbn pipeline run podcasts.yaml
-      kbn pipeline run podcasts.yaml --master local[2] --full
+      kbn pipeline run podcasts.yaml --spark-master local[2] --full
     """
     from kbn.spark import pipeline
 
     config = pipeline.load_config(file)
     remark_on_compiling()
-    outcomes = run_with_progress(config, session_starter(master), full)
+    outcomes = run_with_progress(config, session_starter(spark_master), full)
     page = config.output / "report.html"
     if as_json:
         stages = [outcome.as_json() for outcome in outcomes]
@@ -104,6 +108,11 @@ def status(file: File, as_json: AsJson = False) -> None:
     print_table(rows, columns=["stage", "tables", "runs", "seconds", "finished"])
 
 
+def require_spark() -> None:
+    """Say that Spark is not installed, before the work that needs it."""
+    import kbn.spark  # noqa: F401
+
+
 def run_with_progress(
     config: PipelineConfig, start: Callable[[], SparkSession], full: bool = False
 ) -> list[Outcome]:
@@ -120,8 +129,8 @@ def session_starter(
     """A function that starts Spark when it is called, or gives the one that runs."""
 
     def start() -> SparkSession:
-        from kbn.spark.pipeline.runner import SETTINGS
-        from kbn.spark.runtime import session
+        from kbn.spark import session
+        from kbn.spark.pipeline import SETTINGS
 
         return session(master, settings={**SETTINGS, **(more or {})})
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Files, Level, Reasoning, find_term, load
+from kbn.cli.ontology import Files, Level, Reading, Reasoning, find_term
 from kbn.cli.ontology_clustering import Order, members_shown, print_clusters, read_order
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_facts, print_json, require_folder, write_json
 from kbn.errors import InvalidInputError
 
@@ -24,7 +25,75 @@ LOAD_MAX = 2.0
 Link = tuple[str, str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planning:
+    """Which planner, and what the traffic planner goes by."""
+
+    planner: Annotated[
+        str, typer.Option("--planner", "-p", metavar="NAME", help="taxonomic or traffic.")
+    ] = "taxonomic"
+    links: Annotated[
+        str | None,
+        typer.Option("--links", metavar="A-B,…", help="With traffic: which brokers are linked."),
+    ] = None
+    deliveries: Annotated[
+        Path | None,
+        typer.Option(
+            "--deliveries",
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            help="With traffic: CSV or JSON lines of publisher_medoid, subscriber_medoid, count.",
+        ),
+    ] = None
+    load_max: Annotated[
+        float | None,
+        typer.Option(
+            "--load-max",
+            min=1.0,
+            show_default=str(LOAD_MAX),
+            help="With traffic: the most a broker takes, in fair shares of the load.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, show_default="0", help="With traffic.")
+    ] = None
+
+    @property
+    def is_by_traffic(self) -> bool:
+        return self.planner == TRAFFIC
+
+    def check(self) -> None:
+        """Refuse options of the traffic planner for another, and that planner without them."""
+        given = {
+            "--links": self.links, "--deliveries": self.deliveries, "--load-max": self.load_max,
+            "--seed": self.seed,
+        }  # fmt: skip
+        named = [option for option, value in given.items() if value is not None]
+        if not self.is_by_traffic and named:
+            raise typer.BadParameter(f"{', '.join(named)}: only with --planner traffic")
+        missing = [option for option in ("--links", "--deliveries") if given[option] is None]
+        if self.is_by_traffic and missing:
+            raise typer.BadParameter(f"--planner traffic needs {' and '.join(missing)}")
+
+    def options(self, ontology: Ontology, links: list[Link]) -> dict[str, Any]:
+        """What the planner is given beside clusters and brokers."""
+        from kbn.placement import read_deliveries
+
+        if not self.is_by_traffic:
+            return {}
+        assert self.deliveries is not None, "checked before"
+        return {
+            "links": links,
+            "deliveries": read_deliveries(self.deliveries, lambda name: find_term(ontology, name)),
+            "load_max": LOAD_MAX if self.load_max is None else self.load_max,
+            "seed": self.seed or 0,
+        }
+
+
+@with_options
 def plan(
+    *,
     files: Files,
     brokers: Annotated[
         str,
@@ -32,30 +101,7 @@ def plan(
             "--brokers", "-b", metavar="A,B,…", help="Their names, the top of the hierarchy first."
         ),
     ],
-    planner: Annotated[
-        str, typer.Option("--planner", "-p", metavar="NAME", help="taxonomic or traffic.")
-    ] = "taxonomic",
-    links: Annotated[
-        str | None,
-        typer.Option("--links", metavar="A-B,…", help="With traffic: which brokers are linked."),
-    ] = None,
-    deliveries: Annotated[
-        Path | None,
-        typer.Option(
-            "--deliveries", exists=True, dir_okay=False, metavar="FILE",
-            help="With traffic: CSV or JSON lines of publisher_medoid, subscriber_medoid, count.",
-        ),
-    ] = None,
-    load_max: Annotated[
-        float | None,
-        typer.Option(
-            "--load-max", min=1.0, show_default=str(LOAD_MAX),
-            help="With traffic: the most a broker takes, in fair shares of the load.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, show_default="0", help="With traffic.")
-    ] = None,
+    planning: Planning,
     order: Order = None,
     reasoning: Level = Reasoning.RDFS,
     output: Annotated[
@@ -63,7 +109,7 @@ def plan(
         typer.Option("--output", "-o", dir_okay=False, metavar="FILE", help="Keep the plan here."),
     ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Plan which cluster of FILES lives on which broker.
 
     taxonomic lays the clusters over the brokers, the most general at the top. traffic puts clusters
@@ -81,30 +127,18 @@ def plan(
     if output is not None:
         require_folder(output.absolute().parent)
     named = [name.strip() for name in brokers.split(",")]
-    for_traffic = {"links": links, "deliveries": deliveries, "load-max": load_max, "seed": seed}
-    _check_given(planner, for_traffic)
-    linked = _links(links, named) if links is not None else []
-    ontology = load(files, reasoning, None, None, False)
+    planning.check()
+    linked = _links(planning.links, named) if planning.links is not None else []
+    ontology = Reading(reasoning=reasoning).load(files)
     listed = None if order is None else read_order(order, ontology)
-    options: dict[str, Any] = {}
-    if planner == TRAFFIC:
-        options = _options(ontology, linked, deliveries, load_max, seed)
-    made = planned(ontology, named, planner, order=listed, **options)
+    options = planning.options(ontology, linked)
+    made = planned(ontology, named, planning.planner, order=listed, **options)
     if output is not None:
         write_json(made.to_json(), output)
     if as_json:
         print_json(made.to_json())
     else:
         _print_for_people(ontology, made, _gained(ontology, made, options, listed))
-
-
-def _check_given(planner: str, for_traffic: Mapping[str, object]) -> None:
-    given = [f"--{name}" for name, value in for_traffic.items() if value is not None]
-    if planner != TRAFFIC and given:
-        raise typer.BadParameter(f"{', '.join(given)}: only with --planner traffic")
-    missing = [f"--{name}" for name in ("links", "deliveries") if for_traffic[name] is None]
-    if planner == TRAFFIC and missing:
-        raise typer.BadParameter(f"--planner traffic needs {' and '.join(missing)}")
 
 
 def _links(text: str, brokers: list[str]) -> list[Link]:
@@ -129,24 +163,6 @@ def _link(text: str, brokers: list[str]) -> Link:
     close = difflib.get_close_matches(stranger, brokers, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(brokers)}"
     raise InvalidInputError(f"the link {text!r}: there is no broker {stranger!r}; {hint}")
-
-
-def _options(
-    ontology: Ontology,
-    links: list[Link],
-    deliveries: Path | None,
-    load_max: float | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    from kbn.placement import read_deliveries
-
-    assert deliveries is not None, "checked before"
-    return {
-        "links": links,
-        "deliveries": read_deliveries(deliveries, lambda name: find_term(ontology, name)),
-        "load_max": LOAD_MAX if load_max is None else load_max,
-        "seed": seed or 0,
-    }
 
 
 def _gained(

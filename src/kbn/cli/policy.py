@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbn.cli.output import AsJson, print_json, print_table
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.management import Policy, PolicySet
@@ -33,15 +34,16 @@ def check(
       kbn policy check policies.yaml
       kbn policy check policies/ more.yaml --json
     """
-    from kbn.management import PolicyError, PolicySet
+    from kbn.config import ConfigError
+    from kbn.management import PolicySet
 
     try:
         found = PolicySet.load(files)
-    except PolicyError as error:
+    except ConfigError as error:
         if not as_json:
             raise
         problems = [
-            {"path": each.path, "line": each.line, "column": each.column, "reason": each.reason}
+            {"path": each.file, "line": each.line, "column": each.column, "reason": each.reason}
             for each in error.problems
         ]
         print_json({"valid": False, "problems": problems})
@@ -51,7 +53,9 @@ def check(
         return
     _print_for_people(found)
     off = sum(not policy.enabled for policy in found)
-    typer.echo(f"valid: {len(found)} policies" + (f", {off} of them not enabled" if off else ""))
+    typer.echo(
+        f"valid: {counted(len(found), 'policy')}" + (f", {off} of them not enabled" if off else "")
+    )
 
 
 @app.command("list")

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.broker import LogFormat, LogLevel
-from kbn.cli.connecting import TlsCa, TlsCert, TlsKey, Token
-from kbn.cli.ontology import Reasoning, ontology_file
+from kbn.cli.connecting import Credentials
+from kbn.cli.logs import QUIET, Logs
+from kbn.cli.ontology import Level, Reasoning, ontology_file
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json_line
+from kbn.errors import InvalidInputError
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.management import LogEntry, PolicyServer
+    from kbn.ontology import Ontology
+    from kbn.placement import Plan
 
 
-def policy_server(
+@dataclass(frozen=True, kw_only=True)
+class PolicyServerOptions:
+    """What a policy server manages, and by what."""
+
     trigger: Annotated[
         str, typer.Option("--trigger", metavar="URL", help="The trigger broker.")
-    ] = "kbn://127.0.0.1:7499",
+    ] = "kbn://127.0.0.1:7499"
     ontology: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Option(
             "--ontology",
             "-o",
@@ -33,12 +43,10 @@ def policy_server(
             parser=ontology_file,
             help="What the overlay's brokers reason with; may be repeated.",
         ),
-    ] = None,
-    reasoning: Annotated[
-        Reasoning, typer.Option("--reasoning", "-r", help="none, rdfs, rl, el or dl.")
-    ] = Reasoning.RDFS,
+    ] = field(default_factory=list)
+    reasoning: Level = Reasoning.RDFS
     policies: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Option(
             "--policies",
             "-p",
@@ -46,41 +54,58 @@ def policy_server(
             help="A file of policies or a folder of them, read again when changed; those that "
             "come with kbn, unless given.",
         ),
-    ] = None,
+    ] = field(default_factory=list)
     mib: Annotated[
         Path | None,
         typer.Option("--mib", metavar="FILE", help="Keep here what is known of the overlay."),
-    ] = None,
+    ] = None
     plan: Annotated[
         Path | None,
         typer.Option("--plan", metavar="FILE", help="Go by this plan (see kbn plan), always."),
-    ] = None,
+    ] = None
     load_max: Annotated[
         float,
         typer.Option(
             "--load-max", min=1.0, help="A broker has at most so many fair shares of the clients."
         ),
-    ] = 2.0,
+    ] = 2.0
     spare: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option("--spare", metavar="BROKER", help="Holds no clusters until it is added."),
-    ] = None,
+    ] = field(default_factory=list)
     name: Annotated[
         str,
         typer.Option(
             "--name", help="Of several servers the first by name acts; host and pid, unless given."
         ),
-    ] = "",
-    token: Token = "",
-    tls_ca: TlsCa = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="How remarks are written to stderr.")
-    ] = LogFormat.TEXT,
-    log_level: Annotated[
-        LogLevel, typer.Option("--log-level", help="The least important remarks to write.")
-    ] = LogLevel.WARNING,
+    ] = ""
+
+    @property
+    def known_as(self) -> str:
+        """Its name, or one made of the host and the process."""
+        return self.name or f"policy-server-{socket.gethostname()}-{os.getpid()}"
+
+    def policy_files(self) -> list[Path]:
+        """The files and folders of policies."""
+        from kbn.management import SHIPPED
+
+        return self.policies or [SHIPPED]
+
+    def check(self) -> None:
+        """Refuse what no policy server could work with."""
+        from kbn.transport import parse_url
+
+        if not self.ontology:
+            raise typer.BadParameter("name the --ontology that the overlay's brokers reason with")
+        parse_url(self.trigger)
+
+
+@with_options
+def policy_server(
+    *,
+    options: PolicyServerOptions,
+    credentials: Credentials,
+    logs: Logs = QUIET,
     end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -97,68 +122,47 @@ def policy_server(
       kbn broker --name dublin --ontology conference --trigger kbn://127.0.0.1:7499
       kbn policy-server --trigger kbn://127.0.0.1:7499 --ontology conference --mib mib.db
     """
-    from kbn.transport import PolicyServerShell, client_tls, parse_url, set_up, until_told
+    from kbn.transport import PolicyServerShell, until_told
 
-    if not ontology:
-        raise typer.BadParameter("name the --ontology that the overlay's brokers reason with")
-    parse_url(trigger)
-    known_as = name or f"policy-server-{socket.gethostname()}-{_pid()}"
-    set_up(known_as, log_format.value, log_level.value)
-    paths = policies or [_shipped()]
-    server = _server(known_as, ontology, reasoning, paths, mib, plan, load_max, spare or [])
-    given = tls_ca is not None or tls_cert is not None
+    options.check()
+    logs.set_up(options.known_as)
+    server = _server(options)
     shell = PolicyServerShell(
         server,
-        trigger,
-        policies=paths,
+        options.trigger,
+        policies=options.policy_files(),
         tell=_print_as_json if as_json else _print,
-        token=token,
-        tls=client_tls(tls_ca, tls_cert, tls_key) if given else None,
+        token=credentials.token,
+        tls=credentials.tls(),
     )
-    _tell_begin(server, trigger, as_json)
+    _tell_begin(server, options.trigger, as_json)
     asyncio.run(until_told(shell.run(), with_stdin=end_with_stdin, at_hangup=shell.reload))
 
 
-def _server(
-    name: str,
-    ontology: list[Path],
-    reasoning: Reasoning,
-    policies: list[Path],
-    mib: Path | None,
-    plan: Path | None,
-    load_max: float,
-    spare: list[str],
-) -> PolicyServer:
-    from kbn.errors import InvalidInputError
+def _server(options: PolicyServerOptions) -> PolicyServer:
     from kbn.management import Assignments, Mib, PolicyEngine, PolicyServer, PolicySet
     from kbn.ontology import Ontology
+
+    policies = PolicySet.load(options.policy_files())
+    ontology = Ontology.load(options.ontology, reasoning=options.reasoning.value)
+    fixed = None if options.plan is None else _plan(options.plan, ontology)
+    assignments = Assignments(ontology, fixed)
+    assignments.spare.update(options.spare)
+    engine = PolicyEngine(Mib(options.mib), policies)
+    return PolicyServer(options.known_as, engine, assignments, options.load_max)
+
+
+def _plan(file: Path, ontology: Ontology) -> Plan:
+    """The plan that a file holds, if it is for this ontology."""
     from kbn.placement import Plan
 
-    loaded = PolicySet.load(policies)
-    known = Ontology.load(ontology, reasoning=reasoning.value)
-    fixed = None
-    if plan is not None:
-        try:
-            fixed = Plan.from_json(plan.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidInputError(f"{plan}: cannot be read: {error.strerror}") from None
-        if fixed.ontology != known.digest:
-            raise InvalidInputError(f"{plan}: this plan is for another ontology; make it anew")
-    places = Assignments(known, fixed)
-    places.spare.update(spare)
-    return PolicyServer(name, PolicyEngine(Mib(mib), loaded), places, load_max)
-
-
-def _shipped() -> Path:
-    from kbn.management import SHIPPED
-
-    return SHIPPED
-
-
-def _pid() -> int:
-    import os
-
-    return os.getpid()
+    try:
+        plan = Plan.from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from None
+    if plan.ontology != ontology.digest:
+        raise InvalidInputError(f"{file}: this plan is for another ontology; make it anew")
+    return plan
 
 
 def _tell_begin(server: PolicyServer, trigger: str, as_json: bool) -> None:
@@ -166,7 +170,9 @@ def _tell_begin(server: PolicyServer, trigger: str, as_json: bool) -> None:
     if as_json:
         print_json_line({"server": server.name, "trigger": trigger, "policies": policies})
     else:
-        typer.echo(f"policy server {server.name}: {policies} policies, reports from {trigger}")
+        typer.echo(
+            f"policy server {server.name}: {counted(policies, 'policy')}, reports from {trigger}"
+        )
     sys.stdout.flush()
 
 
@@ -176,7 +182,7 @@ def _print_as_json(entry: LogEntry) -> None:
 
 
 def _print(entry: LogEntry) -> None:
-    at = datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S")
+    at = datetime.fromtimestamp(entry.at).strftime("%H:%M:%S")
     words = [at, entry.policy or "-", entry.action or "-", entry.name or "-"]
     typer.echo(f"{'  '.join(words)}  {entry.status.value}: {entry.detail}")
     sys.stdout.flush()

@@ -7,13 +7,15 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
+from kbn.cli.connecting import Connecting
 from kbn.cli.ontology import ontology_file
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
 from kbn.errors import InvalidInputError, KbnError, TransportError
 
@@ -28,8 +30,52 @@ SHOWN_MAX = 20
 READ_BYTES = 1 << 16
 
 
-@reaching_a_broker
+@dataclass(frozen=True, kw_only=True)
+class Management:
+    """For a publisher that publishes where a policy server says."""
+
+    trigger: Annotated[
+        str | None,
+        typer.Option(
+            "--trigger", metavar="URL", help="Be managed: publish where the policy server says."
+        ),
+    ] = None
+    ontology: Annotated[
+        list[Path],
+        typer.Option(
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_file,
+            help="What --trigger needs to know what is published about; may be repeated.",
+        ),
+    ] = field(default_factory=list)
+
+    def check(self) -> None:
+        if (self.trigger is not None) is not bool(self.ontology):
+            raise typer.BadParameter("--trigger and --ontology go together")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publishing:
+    """How notifications are published."""
+
+    durable: Annotated[
+        bool,
+        typer.Option("--durable", help="Each is stored, and then reaches durable subscribers."),
+    ] = False
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="So many a second at most.")
+    ] = None
+    name: Annotated[str | None, typer.Option("--name", help="The publisher's name.")] = None
+    with_path: Annotated[
+        bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
+    ] = False
+
+
+@with_options
 def publish(
+    *,
     notifications: Annotated[
         list[str] | None,
         typer.Argument(
@@ -42,34 +88,9 @@ def publish(
         Path | None,
         typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read one a line from it."),
     ] = None,
-    durable: Annotated[
-        bool,
-        typer.Option("--durable", help="Each is stored, and then reaches durable subscribers."),
-    ] = False,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="So many a second at most.")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The publisher's name.")] = None,
-    with_path: Annotated[
-        bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
-    ] = False,
-    trigger: Annotated[
-        str | None,
-        typer.Option(
-            "--trigger", metavar="URL", help="Be managed: publish where the policy server says."
-        ),
-    ] = None,
-    ontology: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--ontology",
-            "-o",
-            metavar="FILE",
-            parser=ontology_file,
-            help="What --trigger needs to know what is published about; may be repeated.",
-        ),
-    ] = None,
-    connecting: Connecting = BY_OPTIONS,
+    publishing: Publishing,
+    management: Management,
+    connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:
     """Publish notifications at a broker, and say how many.
@@ -85,12 +106,10 @@ def publish(
       kbn publish --trigger kbn://127.0.0.1:7499 --ontology conference --file talks.jsonl
     """
     texts = _texts(notifications or [], file)
-    if (trigger is None) is not (ontology is None):
-        raise typer.BadParameter("--trigger and --ontology go together")
-    publisher: Client | ManagedPublisher = connecting.client(name, with_path=with_path)
-    if trigger is not None:
-        publisher = _managed(connecting, trigger, ontology or [], name, with_path)
-    count = asyncio.run(_publish(publisher, texts, durable, rate))
+    management.check()
+    publisher = _publisher(connecting, publishing, management)
+    count = asyncio.run(_publish(publisher, texts, publishing))
+    durable = publishing.durable
     if as_json:
         print_json({"published": count.done, "durable": durable, "failed": count.failed})
     else:
@@ -99,17 +118,22 @@ def publish(
         raise typer.Exit(1)
 
 
-def _managed(
-    connecting: Connecting, trigger: str, ontology: list[Path], name: str | None, with_path: bool
-) -> ManagedPublisher:
+def _publisher(
+    connecting: Connecting, publishing: Publishing, management: Management
+) -> Client | ManagedPublisher:
+    """A client of the broker or, with a trigger broker, one that is managed."""
+    if management.trigger is None:
+        return connecting.client(publishing.name, with_path=publishing.with_path)
     from kbn.ontology import Ontology
     from kbn.transport import ManagedPublisher, parse_url
 
-    parse_url(trigger)
+    parse_url(management.trigger)
+    known = connecting.credentials
     return ManagedPublisher(
-        trigger, Ontology.load(ontology), url=connecting.url, name=name, wait_s=connecting.wait_s,
-        with_path=with_path, token=connecting.token, tls_ca=connecting.tls_ca,
-        tls_certificate=connecting.tls_cert, tls_key=connecting.tls_key,
+        management.trigger, Ontology.load(management.ontology), url=connecting.url,
+        name=publishing.name, wait_s=connecting.wait_s, with_path=publishing.with_path,
+        token=known.token, tls_ca=known.tls_ca, tls_certificate=known.tls_cert,
+        tls_key=known.tls_key,
     )  # fmt: skip
 
 
@@ -207,13 +231,12 @@ class _Count:
 async def _publish(
     client: Client | ManagedPublisher,
     texts: AsyncIterator[tuple[str, str]],
-    durable: bool,
-    rate: float | None,
+    publishing: Publishing,
 ) -> _Count:
     count = _Count()
     async with client:
-        pace = _Pace(rate)
-        send = _Durable(client, count) if durable else _Quick(client, count)
+        pace = _Pace(publishing.rate)
+        send = _Durable(client, count) if publishing.durable else _Quick(client, count)
         async for where, text in texts:
             try:
                 notification = _read(text)

@@ -9,14 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
+from kbn.cli.connecting import Connecting
+from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_facts, print_json, print_json_line, print_table
 
 CLIENTS_SHOWN_MAX = 50
 
 
-@reaching_a_broker
+@with_options
 def status(
+    *,
     watch: Annotated[
         float | None,
         typer.Option("--watch", min=0.1, metavar="S", help="Again and again, every so often."),
@@ -26,12 +28,12 @@ def status(
         typer.Option("--over", min=0, metavar="S", help="How long to count for the rates."),
     ] = 1.0,
     name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
-    connecting: Connecting = BY_OPTIONS,
+    connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:
     """Show a broker's tables, neighbours, clients and rates.
 
-    Where the broker has a access, it answers those that may manage it.
+    A broker with an access file answers only clients that may manage it.
 
     \b
     Examples:

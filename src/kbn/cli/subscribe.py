@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.connecting import BY_OPTIONS, Connecting, reaching_a_broker
+from kbn.cli.connecting import Connecting
+from kbn.cli.options import with_options
 from kbn.cli.output import print_json_line, remark
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.transport import Client, Delivery, Feed
@@ -22,8 +24,9 @@ SETTLE_S = 5.0
 SEEN_MAX = 100_000
 
 
-@reaching_a_broker
+@with_options
 def subscribe(
+    *,
     filters: Annotated[
         list[str],
         typer.Argument(metavar="FILTER...", help="What is wanted, in the text language."),
@@ -48,7 +51,7 @@ def subscribe(
         bool,
         typer.Option("--with-facts", help="With id, publisher, time, hops, path, broker."),
     ] = False,
-    connecting: Connecting = BY_OPTIONS,
+    connecting: Connecting,
     as_json: Annotated[
         bool, typer.Option("--json", help="Results are JSON lines in any case.")
     ] = False,
@@ -136,7 +139,7 @@ def _reader_of_stdout_gone() -> asyncio.Future[None]:
 
 async def _tell(client: Client, count: int) -> None:
     """Say when the subscriptions are in force."""
-    what = f"subscribed to {count} filter{'s' if count > 1 else ''} at {client.broker}"
+    what = f"subscribed to {counted(count, 'filter')} at {client.broker}"
     try:
         async with asyncio.timeout(SETTLE_S):
             await client.barrier()

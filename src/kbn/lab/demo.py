@@ -46,7 +46,7 @@ def examples(spark: SparkSession, config: PipelineConfig) -> list[Example]:
     """A few notifications, and why those who get them do."""
     from pyspark.sql import functions as F
 
-    from kbn.spark.matching import match
+    from kbn.spark import match
     from kbn.spark.pipeline import table
 
     ontology = config.ontology.load()

@@ -31,7 +31,7 @@ from kbn.matching import LinearScan, Matcher
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kbn.lab.bench import Settings
+    from kbn.lab.match_bench import Settings
 
 Item = TypeVar("Item")
 

@@ -30,6 +30,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
+from kbn.wording import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,9 +156,10 @@ def find(name: str, package: str = EXPERIMENTS) -> Experiment:
     """The experiment of that name, or an error that suggests the nearest one."""
     known = names(package)
     if name not in known:
-        near = get_close_matches(name, known, n=2) or known
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; there is none yet"
-        raise InvalidInputError(f"there is no experiment '{name}'{hint}")
+        hint = did_you_mean(get_close_matches(name, known))
+        raise InvalidInputError(
+            f"there is no experiment '{name}'{hint or '; kbn lab list names those there are'}"
+        )
     module = import_module(f"{package}.{name.replace('-', '_')}")
     experiment = module.EXPERIMENT
     assert isinstance(experiment, Experiment), f"{module.__name__}.EXPERIMENT is not an Experiment"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPublisherMedoids
     from kbn.management.mib import Mib
     from kbn.management.mib_file import MibFile
-    from kbn.management.policies import SHIPPED, Policy, PolicyError, PolicySet
+    from kbn.management.policies import SHIPPED, Policy, PolicySet
     from kbn.management.policy_server import PolicyServer
     from kbn.management.publisher_agent import PublisherAgent
     from kbn.management.reports import (
@@ -61,7 +61,6 @@ __all__ = [
     "PlacePublisher",
     "Policy",
     "PolicyEngine",
-    "PolicyError",
     "PolicyServer",
     "PolicySet",
     "PublisherAgent",
@@ -99,7 +98,6 @@ __getattr__ = on_first_use(
         "PlacePublisher": "kbn.management.instructions",
         "Policy": "kbn.management.policies",
         "PolicyEngine": "kbn.management.engine",
-        "PolicyError": "kbn.management.policies",
         "PolicyServer": "kbn.management.policy_server",
         "PolicySet": "kbn.management.policies",
         "PublisherAgent": "kbn.management.publisher_agent",

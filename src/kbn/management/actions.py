@@ -208,6 +208,10 @@ class Actions:
     def _reassign(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
         if not named:
             return
+        if not self._assignments.brokers:
+            detail = "no broker is known yet"
+            yield from (Outcome(each, Status.UNCHANGED, detail) for each in named.values())
+            return
         # With all of them, as long as they are few: one who sits well may make room for another.
         few = self._mib.count(kind) <= TOGETHER_MAX
         names = [each.name for each in self._mib.objects(kind)] if few else list(named)

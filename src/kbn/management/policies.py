@@ -24,7 +24,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kbn.errors import InvalidInputError
 from kbn.management.conditions import Condition, Quantity
 from kbn.management.rate import Rate
 from kbn.management.schema import Kind
@@ -136,28 +135,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something wrong in a file of policies; lines and columns count from 1."""
-
-    path: str
-    line: int
-    reason: str
-    column: int | None = None
-
-    def __str__(self) -> str:
-        column = "" if self.column is None else f", column {self.column}"
-        return f"{self.path}, line {self.line}{column}: {self.reason}"
-
-
-class PolicyError(InvalidInputError):
-    """Files of policies cannot be used: all that is wrong with them, in `problems`."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
-
-
-@dataclass(frozen=True, slots=True)
 class PolicySet:
     """Policies in their order: of two that contradict each other, the first has its way."""
 
@@ -165,7 +142,7 @@ class PolicySet:
 
     @classmethod
     def load(cls, paths: str | Path | Iterable[str | Path]) -> PolicySet:
-        """The policies of files and folders, all or none: PolicyError tells what is wrong."""
+        """The policies of files and folders, all or none: ConfigError tells what is wrong."""
         from kbn.management.policy_file import read_policies
 
         several = [paths] if isinstance(paths, str | Path) else list(paths)

@@ -1,4 +1,4 @@
-"""The YAML files of policies, checked: whatever they say wrong is told by file and line.
+"""The YAML files of policies, checked: whatever they say wrong is told by file, line and path.
 
 All that is wrong is told at once, and then nothing is read: see `policies` for what can stand in
 them.
@@ -8,45 +8,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
-from kbn.errors import MissingDependencyError
+import msgspec
+from msgspec import UNSET
+
+from kbn.config import ConfigError, Document, Place, Problem, did_you_mean
 from kbn.management import reports, terms
 from kbn.management.conditions import Condition, ConditionError, Quantity
-from kbn.management.policies import (
-    ACTIONS,
-    Action,
-    ActionType,
-    Choice,
-    ParameterType,
-    Policy,
-    PolicyError,
-    Problem,
+from kbn.management.policies import ACTIONS, Action, Choice, ParameterType, Policy
+from kbn.management.policy_form import (
+    ACTION_FORMS,
+    ActionHead,
+    ChoiceForm,
+    PoliciesForm,
+    PolicyForm,
+    count_and_seconds,
+    seconds,
 )
 from kbn.management.rate import Rate
 from kbn.management.schema import FIELDS, KINDS, OVERLAY, Kind
 
-KEYS = (
-    *("name", "description", "enabled", "on", "every", "of", "when", "choose", "do"),
-    *("at_most", "again_after"),
-)
-PLANNERS = ("taxonomic", "traffic")
 EVERY_S_MIN = 0.1
 PERIOD_S_MAX = 366 * 86_400.0
 PER_PERIOD_MAX = 1_000_000
-TEXT_LENGTH_MAX = 1_000
 
-_UNITS = {
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
-    **dict.fromkeys(("s", "second", "seconds"), 1.0),
-    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hour", "hours"), 3_600.0),
-    **dict.fromkeys(("d", "day", "days"), 86_400.0),
-}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
-_RATE = re.compile(r"(\d+)\s+per\s+(?:(\d+(?:\.\d+)?)\s*)?([a-z]+)")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 # What happens at a policy server itself: policies are then asked about all objects of a kind.
@@ -65,18 +52,18 @@ T = TypeVar("T")
 
 
 def read_policies(paths: Iterable[Path]) -> list[Policy]:
-    """The policies of files, and of the YAML files of folders; PolicyError tells all problems."""
+    """The policies of files, and of the YAML files of folders; ConfigError tells all problems."""
     problems: list[Problem] = []
     found: list[Policy] = []
     for path in paths:
         try:
             for file in _files(path):
-                found += _Reading(file, problems).policies(_composed(file))
-        except PolicyError as error:
+                found += _policies(file, problems)
+        except ConfigError as error:
             problems += error.problems
     problems += _said_twice(found)
     if problems:
-        raise PolicyError(sorted(problems, key=lambda each: (each.path, each.line)))
+        raise ConfigError(sorted(problems, key=lambda each: (each.file, each.line or 0)))
     return found
 
 
@@ -98,311 +85,230 @@ def filled(message: str, value: Callable[[str], str]) -> str:
     return _PLACEHOLDER.sub(lambda found: value(found[1]), message)
 
 
-class _Wrong(Exception):
-    """One value cannot be read; the problem is noted, and reading goes on after it."""
-
-
-class _Reading:
-    """Reads one file. Data is a tree of YAML's nodes: those know their lines."""
-
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._path = path
-        self._problems = problems
-
-    def policies(self, root: Any) -> list[Policy]:
-        try:
-            given = self._mapping(root, "the file", ("policies",))
-            if "policies" not in given:
-                self._fail(root, "policies is missing: a list of policies")
-            if given["policies"].id != "sequence":
-                self._fail(given["policies"], "policies: expected a list, each with - name: …")
-        except _Wrong:
-            return []
-        read = (self._maybe_policy(node) for node in given["policies"].value)
-        return [policy for policy in read if policy is not None]
-
-    def _maybe_policy(self, node: Any) -> Policy | None:
-        before = len(self._problems)
-        try:
-            policy = self._policy(node)
-        except _Wrong:
-            return None
-        return policy if len(self._problems) == before else None
-
-    def _policy(self, node: Any) -> Policy:
-        given = self._mapping(node, "a policy", KEYS)
-        name = self._tried(given, "name", self._name, "")
-        if "name" not in given:
-            self._note(node, "a policy has a name")
-        if ("on" in given) == ("every" in given):
-            self._fail(node, f"{name or 'a policy'}: say either `on: …` or `every: …`")
-        on = self._tried(given, "on", self._class, None)
-        if "on" in given and on is None and "of" not in given:
-            raise _Wrong  # of which kind it is nobody can tell, so the rest would look wrong too
-        types: frozenset[str] = _below(on) if on else frozenset()
-        of = self._of(given, types)
-        when = self._tried(given, "when", lambda each: self._condition(each, of, types), None)
-        if "do" not in given:
-            self._note(node, f"{name or 'a policy'}: do is missing: what shall be done?")
-        return Policy(
-            name=name,
-            description=self._tried(given, "description", self._text, ""),
-            enabled=self._tried(given, "enabled", self._flag, True),
-            on=on,
-            every_s=self._tried(given, "every", self._every, None),
-            of=of,
-            when=when,
-            choose=self._tried(given, "choose", lambda each: self._choice(each, of), None),
-            do=self._tried(given, "do", lambda each: self._actions(each, of), ()),
-            at_most=self._tried(given, "at_most", self._rate, None),
-            again_after_s=self._tried(given, "again_after", self._duration, None),
-            reports=types,
-            path=str(self._path),
-            line=_line(node),
-        )
-
-    # The parts of a policy.
-
-    def _class(self, node: Any) -> str:
-        given = self._text(node)
-        known = [iri.removeprefix(terms.NAMESPACE) for iri in terms.ontology().classes]
-        if given not in known:
-            guess = _guess(given, [name for name in known if _below(name)])
-            self._fail(node, f"the management ontology has no class {given!r}{guess}")
-        if not _below(given):
-            self._fail(node, f"nobody reports a {given}: name a class of reports")
-        return given
-
-    def _of(self, given: Mapping[str, Any], types: frozenset[str]) -> Kind | None:
-        """The kind of objects; said, or the only one that such reports are about."""
-        about = {kind for type in types for kind in _ABOUT[type]}
-        if "of" not in given:
-            return about.pop() if len(about) == 1 else None
-        of = self._tried(given, "of", self._kind, None)
-        if about and of is not None and of not in about:
-            self._note(given["of"], f"no such report is about a {of}")
-        return of
-
-    def _kind(self, node: Any) -> Kind:
-        return cast(Kind, self._one_of(node, KINDS))
-
-    def _condition(self, node: Any, of: Kind | None, types: frozenset[str]) -> Condition:
-        condition = self._expression(node, lambda text: Condition.parse(text, of))
-        if condition.reads_object and types == {reports.Departure.type}:
-            self._fail(node, "who departed has no fields any more: ask only about the overlay")
-        return condition
-
-    def _choice(self, node: Any, of: Kind | None) -> Choice:
-        given = self._mapping(node, "choose", ("highest", "lowest"))
-        if len(given) != 1:
-            self._fail(node, "choose: say {highest: …} or {lowest: …}")
-        if of is None:
-            self._fail(node, "choose: say of which kind of objects, with `of: …`")
-        ((which, inner),) = given.items()
-        quantity = self._expression(inner, lambda text: Quantity.parse(text, of))
-        return Choice(quantity, which == "highest")
-
-    def _expression(self, node: Any, parse: Callable[[str], T]) -> T:
-        text = self._text(node, length_max=None)
-        try:
-            return parse(text)
-        except ConditionError as error:
-            line, column = _line(node), None
-            if node.style in (None, '"', "'") and node.start_mark.line == node.end_mark.line:
-                column = node.start_mark.column + error.column + (node.style is not None)
-            where = "" if column else f"in line {error.line}, column {error.column} of it: "
-            self._problems.append(Problem(str(self._path), line, where + error.reason, column))
-            raise _Wrong from None
-
-    def _actions(self, node: Any, of: Kind | None) -> tuple[Action, ...]:
-        nodes = node.value if node.id == "sequence" else [node]
-        if not nodes:
-            self._fail(node, "do: there is nothing to do")
-        return tuple(self._action(each, of) for each in nodes)
-
-    def _action(self, node: Any, of: Kind | None) -> Action:
-        given: dict[str, Any] = {"action": node}
-        if node.id == "mapping":
-            given = self._mapping(node, "an action", None)
-        if "action" not in given:
-            self._fail(node, "an action is a name, or {action: name, …} with its parameters")
-        name = self._one_of(given.pop("action"), tuple(ACTIONS))
-        type = ACTIONS[name]
-        if type.needs and of not in type.needs:
-            kinds = " or ".join(type.needs)
-            there = f"it is of {of}s" if of else "it has no `of`"
-            self._fail(node, f"{name} is for a {kinds}, and the policy is not: {there}")
-        return Action(name, self._parameters(node, name, type, given, of))
-
-    def _parameters(
-        self, node: Any, action: str, type: ActionType, given: dict[str, Any], of: Kind | None
-    ) -> dict[str, Any]:
-        known = {**type.required, **type.optional}
-        for name in given:
-            if name not in known:
-                there = f"; there are {', '.join(known)}" if known else "; it has none"
-                reason = f"{action} has no parameter {name!r}{_guess(name, known) or there}"
-                self._fail(given[name], reason)
-        for name in type.required:
-            if name not in given:
-                self._fail(node, f"{action} needs {name}: {type.required[name]}")
-        return {name: self._parameter(inner, known[name], of) for name, inner in given.items()}
-
-    def _parameter(self, node: Any, type: ParameterType, of: Kind | None) -> Any:
-        match type:
-            case ParameterType.DURATION:
-                return self._duration(node)
-            case ParameterType.COUNT:
-                return int(self._number(node, type, whole=True))
-            case ParameterType.NUMBER:
-                return self._number(node, type, whole=False)
-            case ParameterType.FLAG:
-                return self._flag(node)
-            case ParameterType.PLANNER:
-                return self._one_of(node, PLANNERS)
-            case ParameterType.TEXT:
-                return self._text(node)
-            case ParameterType.MESSAGE:
-                return self._message(node, of)
-
-    def _message(self, node: Any, of: Kind | None) -> str:
-        message = self._text(node)
-        known = [f"overlay.{each}" for each in OVERLAY] + ["now"]
-        if of is not None:
-            known += [f"{of}.{each}" for each in ("name", *FIELDS[of])]
-        for each in message_fields(message):
-            if each not in known:
-                self._fail(node, f"{{{each}}} stands for nothing here{_guess(each, known)}")
-        return message
-
-    # Values.
-
-    def _tried(self, given: Mapping[str, Any], key: str, read: Callable[[Any], T], default: T) -> T:
-        """A value that may be missing; one that is wrong is noted, and the others still read."""
-        node = given.get(key)
-        if node is None:
-            return default
-        try:
-            return read(node)
-        except _Wrong:
-            return default
-
-    def _mapping(self, node: Any, what: str, known: tuple[str, ...] | None) -> dict[str, Any]:
-        if node.id != "mapping":
-            expected = "its parameters" if known is None else ", ".join(known)
-            self._fail(node, f"{what}: expected {expected}")
-        found: dict[str, Any] = {}
-        for key, value in node.value:
-            name = self._text(key)
-            if name in found:
-                self._note(key, f"{what}: {name!r} stands twice")
-            elif known is not None and name not in known:
-                hint = _guess(name, known) or f"; there are {', '.join(known)}"
-                self._note(key, f"{what}: unknown key {name!r}{hint}")
-            else:
-                found[name] = value
-        return found
-
-    def _text(self, node: Any, length_max: int | None = TEXT_LENGTH_MAX) -> str:
-        is_null = node.tag == "tag:yaml.org,2002:null"
-        if node.id != "scalar" or is_null or not node.value.strip():
-            self._fail(node, "expected a text")
-        text = str(node.value)
-        if length_max is not None and len(text) > length_max:
-            self._fail(node, f"longer than {length_max} characters")
-        return text
-
-    def _name(self, node: Any) -> str:
-        name = self._text(node)
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-            self._fail(node, f"{name!r} is no name: letters, digits and - _ . only")
-        return name
-
-    def _one_of(self, node: Any, known: tuple[str, ...]) -> str:
-        text = self._text(node)
-        if text not in known:
-            hint = _guess(text, known) or f"; there are {', '.join(known)}"
-            self._fail(node, f"{text!r} is unknown{hint}")
-        return text
-
-    def _flag(self, node: Any) -> bool:
-        if node.id != "scalar" or node.tag != "tag:yaml.org,2002:bool":
-            self._fail(node, "expected true or false")
-        return str(node.value).lower() in ("true", "yes", "on")
-
-    def _number(self, node: Any, type: ParameterType, *, whole: bool) -> float:
-        text = self._text(node)
-        if not re.fullmatch(r"\d{1,9}" if whole else r"\d{1,9}(\.\d{1,9})?", text) or not float(
-            text
-        ):
-            self._fail(node, f"{text!r} is not {type}")
-        return float(text)
-
-    def _duration(self, node: Any) -> float:
-        text = self._text(node)
-        found = _DURATION.fullmatch(text)
-        if found is None or found[2] not in _UNITS:
-            self._fail(node, f"{text!r} is no time: write 500 ms, 30 s, 2 min, 1 h or 1 d")
-        return self._bounded(node, float(found[1]) * _UNITS[found[2]])
-
-    def _every(self, node: Any) -> float:
-        seconds = self._duration(node)
-        if seconds < EVERY_S_MIN:
-            self._fail(node, f"more often than every {EVERY_S_MIN:g} s")
-        return seconds
-
-    def _rate(self, node: Any) -> Rate:
-        text = self._text(node)
-        found = _RATE.fullmatch(text)
-        if found is None or found[3] not in _UNITS:
-            self._fail(node, f"{text!r} is no rate: write 100 per minute, or 5 per 30 s")
-        count = int(found[1])
-        if not 1 <= count <= PER_PERIOD_MAX:
-            self._fail(node, f"expected a number from 1 to {PER_PERIOD_MAX}")
-        return Rate(count, self._bounded(node, float(found[2] or 1) * _UNITS[found[3]]))
-
-    def _bounded(self, node: Any, seconds: float) -> float:
-        if not 0 < seconds <= PERIOD_S_MAX:
-            self._fail(node, "expected a time above 0 and of at most 366 d")
-        return seconds
-
-    def _note(self, node: Any, reason: str) -> None:
-        self._problems.append(Problem(str(self._path), _line(node), reason))
-
-    def _fail(self, node: Any, reason: str) -> NoReturn:
-        self._note(node, reason)
-        raise _Wrong
-
-
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
     if not found:
-        raise PolicyError([Problem(str(path), 1, "a folder without any file of policies (*.yaml)")])
+        reason = "a folder without any file of policies; put *.yaml files there"
+        raise ConfigError([Problem(str(path), reason)])
     return found
 
 
-def _composed(path: Path) -> Any:
-    """The file as a tree of nodes."""
-    try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError("a file of policies", extra="management") from None
-    line, reason = 1, "empty, and should hold policies"
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8-sig"), yaml.SafeLoader)
-        if root is not None:
-            return root
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        reason = "not UTF-8 text"
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = 1 if mark is None else mark.line + 1
-        reason = f"not YAML: {getattr(error, 'problem', None) or error}"
-    raise PolicyError([Problem(str(path), line, reason)])
+def _policies(file: Path, problems: list[Problem]) -> list[Policy]:
+    """The policies of a file that are right; what is wrong is added to the problems."""
+    root = Document.read(file, "the policies").root
+    form = root.convert(PoliciesForm)
+    read = [
+        _Reading(root.at("policies", number), problems).policy()
+        for number in range(len(form.policies))
+    ]
+    return [policy for policy in read if policy is not None]
+
+
+class _Wrong(Exception):
+    """Something cannot be read; the problem is noted, and reading goes on after it."""
+
+
+class _Reading:
+    """Reads one policy; notes what is wrong with it and goes on, as far as that makes sense."""
+
+    def __init__(self, place: Place, problems: list[Problem]) -> None:
+        self._place = place
+        self._problems = problems
+
+    def policy(self) -> Policy | None:
+        """The policy; None when something is wrong with it."""
+        before = len(self._problems)
+        form, found = self._place.convert_what_is_right(PolicyForm)
+        self._problems += found
+        if form is None:
+            return None
+        try:
+            policy = self._policy(form, self._place.data())
+        except _Wrong:
+            return None
+        return policy if len(self._problems) == before else None
+
+    def _policy(self, form: PolicyForm, given: Mapping[str, object]) -> Policy:
+        self._check_keys(given)
+        on = self._tried("on", form.on, self._class)
+        if not _is_known("on", on, given) or not _is_known("of", form.of, given):
+            raise _Wrong  # of which kind it is nobody can tell, so the rest would look wrong too
+        types: frozenset[str] = _below(on) if on else frozenset()
+        of = self._of(form, types)
+        return Policy(
+            name=form.name or "",
+            description=form.description or "",
+            enabled=form.enabled,
+            on=on,
+            every_s=self._tried("every", form.every, self._every),
+            of=of,
+            when=self._tried("when", form.when, lambda it, at: self._condition(it, at, of, types)),
+            choose=self._tried("choose", form.choose, lambda it, at: self._choice(it, at, of)),
+            do=self._tried("do", form.do, lambda it, at: self._actions(it, at, of)) or (),
+            at_most=self._tried("at_most", form.at_most, self._rate),
+            again_after_s=self._tried("again_after", form.again_after, self._duration),
+            reports=types,
+            path=self._place.document.name,
+            line=self._place.line or 0,
+        )
+
+    def _check_keys(self, given: Mapping[str, object]) -> None:
+        if "name" not in given:
+            self._note(self._place, "a policy has a name; add one")
+        if ("on" in given) == ("every" in given):
+            self._fail(self._place, "say either `on: …` or `every: …`")
+        if "do" not in given:
+            self._note(self._place, "do is missing; say what shall be done")
+
+    # The parts of a policy.
+
+    def _class(self, name: str, place: Place) -> str:
+        known = [iri.removeprefix(terms.NAMESPACE) for iri in terms.ontology().classes]
+        if name not in known:
+            guess = did_you_mean(name, [each for each in known if _below(each)])
+            self._fail(place, f"the management ontology has no class {name!r:.60}{guess}")
+        if not _below(name):
+            self._fail(place, f"nobody reports a {name}; name a class of reports")
+        return name
+
+    def _of(self, form: PolicyForm, types: frozenset[str]) -> Kind | None:
+        """The kind of objects; said, or the only one that such reports are about."""
+        about = {kind for type in types for kind in _ABOUT[type]}
+        if form.of is UNSET:
+            return about.pop() if len(about) == 1 else None
+        if about and form.of not in about:
+            self._note(self._place.at("of"), f"no such report is about a {form.of}")
+        return form.of
+
+    def _condition(
+        self, text: str, place: Place, of: Kind | None, types: frozenset[str]
+    ) -> Condition:
+        condition = self._expression(text, place, lambda each: Condition.parse(each, of))
+        if condition.reads_object and types == {reports.Departure.type}:
+            self._fail(place, "who departed has no fields any more; ask only about the overlay")
+        return condition
+
+    def _choice(self, form: ChoiceForm, place: Place, of: Kind | None) -> Choice:
+        if (form.highest is None) == (form.lowest is None):
+            self._fail(place, "say {highest: …} or {lowest: …}")
+        if of is None:
+            self._fail(place, "say of which kind of objects, with `of: …`")
+        which = "lowest" if form.highest is None else "highest"
+        text = form.highest or form.lowest or ""
+        quantity = self._expression(text, place.at(which), lambda each: Quantity.parse(each, of))
+        return Choice(quantity, which == "highest")
+
+    def _expression(self, text: str, place: Place, parse: Callable[[str], T]) -> T:
+        try:
+            return parse(text)
+        except ConditionError as error:
+            start = place.column
+            where = "" if start else f"in line {error.line}, column {error.column} of it: "
+            column = start and start + error.column - 1
+            self._problems.append(place.problem(where + error.reason, column))
+            raise _Wrong from None
+
+    def _actions(
+        self, form: str | ActionHead | list[str | ActionHead], place: Place, of: Kind | None
+    ) -> tuple[Action, ...]:
+        if not isinstance(form, list):
+            return (self._action(form, place, of),)
+        return tuple(self._action(each, place.at(n), of) for n, each in enumerate(form))
+
+    def _action(self, form: str | ActionHead, place: Place, of: Kind | None) -> Action:
+        name = form if isinstance(form, str) else form.action
+        type = ACTIONS[name]
+        if type.needs and of not in type.needs:
+            kinds = " or ".join(type.needs)
+            there = f"it is of {of}s" if of else "it has no `of`"
+            self._fail(place, f"{name} is for a {kinds}, and the policy is not: {there}")
+        return Action(name, self._parameters(name, isinstance(form, ActionHead), place, of))
+
+    def _parameters(
+        self, action: str, are_given: bool, place: Place, of: Kind | None
+    ) -> dict[str, Any]:
+        type = ACTIONS[action]
+        if not are_given and type.required:
+            needed = ", ".join(f"{each}: …" for each in type.required)
+            self._fail(place, f"{action} needs a parameter; write {{action: {action}, {needed}}}")
+        if not are_given:
+            return {}
+        form, found = place.convert_what_is_right(ACTION_FORMS[action])
+        self._problems += found
+        if form is None or found:
+            raise _Wrong
+        known = {**type.required, **type.optional}
+        given = {k: each for k, each in msgspec.structs.asdict(form).items() if each is not UNSET}
+        return {
+            name: self._parameter(given[name], kind, place.at(name), of)
+            for name, kind in known.items()
+            if name in given
+        }
+
+    def _parameter(self, value: Any, type: ParameterType, place: Place, of: Kind | None) -> Any:
+        match type:
+            case ParameterType.DURATION:
+                return self._duration(value, place)
+            case ParameterType.MESSAGE:
+                return self._message(value, place, of)
+            case _:
+                return value
+
+    def _message(self, message: str, place: Place, of: Kind | None) -> str:
+        known = [f"overlay.{each}" for each in OVERLAY] + ["now"]
+        if of is not None:
+            known += [f"{of}.{each}" for each in ("name", *FIELDS[of])]
+        for each in message_fields(message):
+            if each not in known:
+                self._fail(place, f"{{{each}}} stands for nothing here{did_you_mean(each, known)}")
+        return message
+
+    # Times and rates.
+
+    def _duration(self, text: str, place: Place) -> float:
+        return self._bounded(seconds(text), place)
+
+    def _every(self, text: str, place: Place) -> float:
+        period_s = self._duration(text, place)
+        if period_s < EVERY_S_MIN:
+            self._fail(place, f"more often than every {EVERY_S_MIN:g} s; write a longer time")
+        return period_s
+
+    def _rate(self, text: str, place: Place) -> Rate:
+        count, period_s = count_and_seconds(text)
+        if not 1 <= count <= PER_PERIOD_MAX:
+            self._fail(place, f"expected a number from 1 to {PER_PERIOD_MAX}, not {count}")
+        return Rate(count, self._bounded(period_s, place))
+
+    def _bounded(self, period_s: float, place: Place) -> float:
+        if not 0 < period_s <= PERIOD_S_MAX:
+            self._fail(place, "expected a time above 0 and of at most 366 d")
+        return period_s
+
+    # What is wrong.
+
+    def _tried(self, key: str, form: Any, read: Callable[[Any, Place], T]) -> T | None:
+        """A value that may be unset; one that is wrong is noted, and the others are still read."""
+        if form is UNSET:
+            return None
+        try:
+            return read(form, self._place.at(key))
+        except _Wrong:
+            return None
+
+    def _note(self, place: Place, reason: str) -> None:
+        self._problems.append(place.problem(reason))
+
+    def _fail(self, place: Place, reason: str) -> NoReturn:
+        self._note(place, reason)
+        raise _Wrong
+
+
+def _is_known(key: str, value: object, given: Mapping[str, object]) -> bool:
+    """Whether a key that is given has a value that is right."""
+    return key not in given or value not in (None, UNSET)
 
 
 def _said_twice(policies: Iterable[Policy]) -> list[Problem]:
@@ -411,9 +317,9 @@ def _said_twice(policies: Iterable[Policy]) -> list[Problem]:
     for policy in policies:
         before = first.setdefault(policy.name, policy)
         if before is not policy:
-            where = f"{before.path}, line {before.line}"
-            reason = f"there is a policy {policy.name!r} already: {where}"
-            problems.append(Problem(policy.path, policy.line, reason))
+            where = f"{before.path}:{before.line}"
+            reason = f"there is a policy {policy.name!r} already, at {where}; rename one"
+            problems.append(Problem(policy.path, reason, line=policy.line))
     return problems
 
 
@@ -421,12 +327,3 @@ def _below(name: str) -> frozenset[str]:
     """The types of report that are of that class of the management ontology."""
     ontology, start = terms.ontology(), terms.NAMESPACE
     return frozenset(each for each in _ABOUT if ontology.is_subclass(start + each, start + name))
-
-
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _guess(given: str, known: Iterable[str]) -> str:
-    close = get_close_matches(given, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

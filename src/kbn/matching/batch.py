@@ -154,7 +154,7 @@ def _points(index: Index, encoded: EncodedTable, start: int, stop: int) -> Point
 def _checked(
     index: Index, encoded: EncodedTable, first: int, found: Array, starts: Array
 ) -> tuple[Array, Array]:
-    """Keep the candidates whose checks hold."""
+    """Keep the candidates whose residual constraints hold."""
     kept = np.ones(found.shape[0], bool)
     rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
     unchecked = np.flatnonzero(found & 1)

@@ -5,7 +5,7 @@ A filter becomes four sets, and two filters with the same four sets are one grou
 * **tokens** a notification must hit,
 * **negatives**, tokens it must not hit (`!= v` is "a value of v's family, and not `= v`"),
 * **ranges**, an interval per axis; an axis is one attribute's numbers, or its times,
-* **checks**, constraints left to Python when all the rest holds: bags under a composite operator
+* **residual constraints**, left to Python when all the rest holds: bags under a composite operator
   need *distinct* partners for their elements, which no single hit can show.
 
 The words' layout is at the top of `kernels/code.py`. `Decoder` turns a code back into a filter that
@@ -125,26 +125,26 @@ class Parts:
 
     tokens: tuple[int, ...] = ()
     negatives: tuple[int, ...] = ()
-    checks: tuple[int, ...] = ()
+    residuals: tuple[int, ...] = ()
 
 
 class Encoder:
-    """Compiles filters to codes, growing the token, axis and check tables as it meets new ones."""
+    """Compiles filters to codes; the tables of tokens, axes and residual constraints grow."""
 
     def __init__(self, table: TokenTable, strict: bool) -> None:
         """With `strict`, a constraint that names a term the ontology lacks is an error."""
         self.table = table
         self._vocabulary = table.ontology if strict else None
-        self.checks: list[Constraint] = []
+        self.residuals: list[Constraint] = []
         self.axes: dict[tuple[str, Family], int] = {}
-        self._check_ids: dict[Constraint, int] = {}
+        self._residual_ids: dict[Constraint, int] = {}
         self._parts: dict[Constraint, Parts] = {}
 
     def encode(self, constraints: Iterable[Constraint]) -> bytes:
         """The code of a conjunction, as bytes of little-endian 64-bit words."""
         tokens: set[int] = set()
         negatives: set[int] = set()
-        checks: set[int] = set()
+        residuals: set[int] = set()
         intervals: dict[int, Interval] = {}
         for constraint in constraints:
             if constraint.operator in ORDER_OPERATORS and self._narrow(constraint, intervals):
@@ -155,11 +155,11 @@ class Encoder:
             tokens.update(parts.tokens)
             if parts.negatives:
                 negatives.update(parts.negatives)
-            if parts.checks:
-                checks.update(parts.checks)
-        if not (negatives or checks or intervals):
+            if parts.residuals:
+                residuals.update(parts.residuals)
+        if not (negatives or residuals or intervals):
             return array("q", (len(tokens), *sorted(tokens))).tobytes()
-        return _pack(tokens, negatives, checks, intervals)
+        return _pack(tokens, negatives, residuals, intervals)
 
     def axis(self, attribute: str, kind: Family) -> int:
         """The number of an attribute's axis, made when it is new."""
@@ -171,11 +171,11 @@ class Encoder:
             found = self.axes[key] = len(self.axes)
         return found
 
-    def check(self, constraint: Constraint) -> int:
-        found = self._check_ids.get(constraint)
+    def residual(self, constraint: Constraint) -> int:
+        found = self._residual_ids.get(constraint)
         if found is None:
-            found = self._check_ids[constraint] = len(self.checks)
-            self.checks.append(constraint)
+            found = self._residual_ids[constraint] = len(self.residuals)
+            self.residuals.append(constraint)
         return found
 
     def _narrow(self, constraint: Constraint, intervals: dict[int, Interval]) -> bool:
@@ -216,12 +216,12 @@ class Encoder:
         return Parts(tokens=(self.table.token(attribute, operator, operand),))
 
     def _compile_negative(self, constraint: Constraint) -> Parts:
-        """`not p` is "of a family p takes, and p not hit"; a check where that cannot be said so."""
+        """`not p` is "of a family p takes, and p not hit"; else a residual constraint."""
         positive = negate_operator(constraint.operator)
         taken = _family_taken(positive, constraint.operand)
         if taken is None or not _is_exact(positive):
             present = self.table.token(constraint.attribute, Operator.EXISTS, None)
-            return Parts(tokens=(present,), checks=(self.check(constraint),))
+            return Parts(tokens=(present,), residuals=(self.residual(constraint),))
         return Parts(
             tokens=(self.table.family_token(constraint.attribute, taken),),
             negatives=(self.table.token(constraint.attribute, positive, constraint.operand),),
@@ -233,13 +233,13 @@ class Encoder:
         if operator is Operator.EQUAL_BAG:
             return Parts(tokens=(self.table.token(attribute, operator, bag),))
         kind, element = split_bag_operator(operator) or (Operator.EQUAL_BAG, Operator.EQ)
-        if _is_left_to_check(kind, element, bag):
+        if _is_residual(kind, element, bag):
             present = self.table.family_token(attribute, Family.BAG)
-            return Parts(tokens=(present,), checks=(self.check(constraint),))
+            return Parts(tokens=(present,), residuals=(self.residual(constraint),))
         if kind is Operator.SUB_BAG:
             token = self.table.token(attribute, operator, bag)
             exact = operator is Operator.SUB_BAG and not bag.bare
-            return Parts(tokens=(token,), checks=() if exact else (self.check(constraint),))
+            return Parts(tokens=(token,), residuals=() if exact else (self.residual(constraint),))
         # A super-bag, or an equal bag, has for each wanted element one that satisfies it.
         plain = element is Operator.EQ
         wanted = Composite(Operator.SUPER_BAG, element)
@@ -250,27 +250,27 @@ class Encoder:
         exact = kind is Operator.SUPER_BAG and (
             len(bag) <= 1 or (plain and len(tokens) == len(bag) and not bag.bare)
         )
-        return Parts(tokens=tokens, checks=() if exact else (self.check(constraint),))
+        return Parts(tokens=tokens, residuals=() if exact else (self.residual(constraint),))
 
 
 def _pack(
-    tokens: set[int], negatives: set[int], checks: set[int], intervals: dict[int, Interval]
+    tokens: set[int], negatives: set[int], residuals: set[int], intervals: dict[int, Interval]
 ) -> bytes:
-    if len(tokens) > _TOKENS_MAX or max(map(len, (negatives, checks, intervals))) > _PART_MAX:
+    if len(tokens) > _TOKENS_MAX or max(map(len, (negatives, residuals, intervals))) > _PART_MAX:
         raise LimitError(
             "the filter has too many constraints to index", limit="code", maximum=_PART_MAX
         )
-    header = len(tokens) | len(negatives) << 20 | len(checks) << 34 | len(intervals) << 48
-    words = array("q", (header, *sorted(tokens), *sorted(negatives), *sorted(checks)))
+    header = len(tokens) | len(negatives) << 20 | len(residuals) << 34 | len(intervals) << 48
+    words = array("q", (header, *sorted(tokens), *sorted(negatives), *sorted(residuals)))
     ranges = (intervals[axis].pack(axis) for axis in sorted(intervals))
     return words.tobytes() + b"".join(ranges)
 
 
-# A composite over more elements than this has no token for each: its check is cheaper.
+# A composite over more elements than this has no token for each: a residual constraint is cheaper.
 ELEMENT_TOKENS_MAX = 64
 
 
-def _is_left_to_check(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
+def _is_residual(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
     """Whether tokens for the elements would cost more than they spare.
 
     A value hits as many bounds as are beyond it, and a nested element must be asked one by one.
@@ -330,9 +330,9 @@ class Decoder:
         for count in counts:
             parts.append([int(word) for word in words[position : position + count]])
             position += count
-        tokens, negatives, checks = parts
-        checked = [self._encoder.checks[check] for check in checks]
-        constraints = checked + self._positive(tokens, negatives, checked)
+        tokens, negatives, residuals = parts
+        remaining = [self._encoder.residuals[residual] for residual in residuals]
+        constraints = remaining + self._positive(tokens, negatives, remaining)
         table = self._encoder.table
         for negative in negatives:
             positive = table.constraints[negative]
@@ -343,11 +343,11 @@ class Decoder:
         return Filter(constraints)
 
     def _positive(
-        self, tokens: list[int], negatives: list[int], checked: list[Constraint]
+        self, tokens: list[int], negatives: list[int], remaining: list[Constraint]
     ) -> list[Constraint]:
         """The constraints of the tokens, single-element super-bags put together again."""
         table = self._encoder.table
-        said = {(c.attribute, _family_taken_by(c)) for c in checked}
+        said = {(c.attribute, _family_taken_by(c)) for c in remaining}
         for negative in negatives:
             positive = table.constraints[negative]
             assert positive is not None
@@ -365,7 +365,7 @@ class Decoder:
             else:
                 plain.append(constraint)
         plain += [Constraint(a, Operator.SUPER_BAG, Bag(*bag)) for a, bag in bags.items()]
-        return [c for c in plain if not any(_is_part_of(c, whole) for whole in checked)]
+        return [c for c in plain if not any(_is_part_of(c, whole) for whole in remaining)]
 
     def _ranges(self, words: Sequence[int], position: int) -> list[Constraint]:
         axes = list(self._encoder.axes)
@@ -418,7 +418,7 @@ def _holds_bare(constraint: Constraint) -> bool:
 
 
 def _is_part_of(part: Constraint, whole: Constraint) -> bool:
-    """Whether `part` only prepares the check of `whole` and says nothing of its own."""
+    """Whether `part` only prepares the residual constraint `whole` and says nothing of its own."""
     if part.attribute != whole.attribute:
         return False
     if part.operator is Operator.EXISTS:

@@ -1,10 +1,10 @@
-"""The index: which groups a notification satisfies, found by trie, slabs and checks.
+"""The index: which groups a notification satisfies, found by trie, slabs and residual constraints.
 
-`Index` owns the tables (tokens, axes, checks) and the arrays (groups, trie, slabs) and keeps them
-in step. It knows nothing of who subscribed: that is the matcher's business. Groups are placed
-either in the trie or in the slabs, by the estimated share of notifications that would reach them
-in the trie: a slab costs every notification a little for every filter, the trie costs only those
-that get there.
+`Index` owns the tables (tokens, axes, residual constraints) and the arrays (groups, trie, slabs)
+and keeps them in step. It knows nothing of who subscribed: that is the matcher's business. Groups
+are placed either in the trie or in the slabs, by the estimated share of notifications that would
+reach them in the trie: a slab costs every notification a little for every filter, the trie costs
+only those that get there.
 
 The grid, the ranks and the placement are estimates from what is stored, made anew each time the
 index has doubled: an addition costs a constant amount on average, and a rebuild now and then.
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from kbn.filters import Bag, Constraint, Family, Filter, accepts
-from kbn.matching.bag_checks import BagChecker
 from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels.batch import merge_by_event
@@ -29,6 +28,7 @@ from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.slab import choose_slabs, scan_many
 from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieArrays
+from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import MEMO_MAX, TokenTable
 from kbn.matching.trie import Trie
@@ -68,14 +68,14 @@ class Index:
         self.placed = np.zeros(16, bool)
         self.placed_count = 0
         self.built_count = 0
-        self.checker = BagChecker(self.ontology)
+        self.residual_evaluator = ResidualEvaluator(self.ontology)
         self._selectivities = np.zeros(0, np.float64)
         self.own_scratch()
 
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
         self._view: IndexView | None = None
-        self._group_checks: dict[int, tuple[int, ...]] = {}
+        self._group_residuals: dict[int, tuple[int, ...]] = {}
         self._axes: dict[str, tuple[int, int]] = {}
         self._stamps = Stamps(np.zeros(1, np.int64), np.zeros(64, np.int64))
         self._points = _room_for_points(1, 0)
@@ -120,7 +120,7 @@ class Index:
         groups = self.groups
         members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
         self._selectivities = np.zeros(0, np.float64)
-        self._group_checks = {}
+        self._group_residuals = {}
         self.trie = Trie()
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
@@ -193,7 +193,7 @@ class Index:
         found = self._find_hit(view, hits, covering=False)
         groups = found >> 1
         if (found & 1).any():
-            return self._checked(found, groups, attributes)
+            return self._with_residuals(found, groups, attributes)
         return groups
 
     def find_many(self, several: Sequence[Mapping[str, Any]]) -> list[list[int]]:
@@ -224,15 +224,15 @@ class Index:
     def _split(
         self, found: Array, at: Array, several: Sequence[Mapping[str, Any]]
     ) -> list[list[int]]:
-        """The groups of each notification, those that need a check only when it holds."""
-        needs_checks = bool((found & 1).any())
+        """The groups of each notification, those with residual constraints only when these hold."""
+        some_remain = bool((found & 1).any())
         groups, bounds = (found >> 1).tolist(), at.tolist()
         split = [groups[bounds[n] : bounds[n + 1]] for n in range(len(several))]
-        if needs_checks:
+        if some_remain:
             for n, attributes in enumerate(several):
                 part = found[bounds[n] : bounds[n + 1]]
                 if (part & 1).any():
-                    split[n] = self._checked(part, part >> 1, attributes).tolist()
+                    split[n] = self._with_residuals(part, part >> 1, attributes).tolist()
         return split
 
     def find_covering(self, hits: list[int], points: Mapping[int, tuple[float, int]]) -> Array:
@@ -252,26 +252,28 @@ class Index:
         return self._view
 
     def satisfies(self, group: int, value_of: Callable[[str], Any], memo: dict[int, bool]) -> bool:
-        """Whether the group's checks hold of the values; `memo` remembers checks already done."""
-        for check in self._checks_of(group):
-            held = memo.get(check)
+        """Whether the group's residual constraints accept the values; `memo` keeps answers."""
+        for residual in self._residuals_of(group):
+            held = memo.get(residual)
             if held is None:
-                held = memo[check] = self._check(self.encoder.checks[check], value_of)
+                held = memo[residual] = self._residual_holds(
+                    self.encoder.residuals[residual], value_of
+                )
             if not held:
                 return False
         return True
 
-    def _checks_of(self, group: int) -> tuple[int, ...]:
-        """The checks in a group's code."""
-        found = self._group_checks.get(group)
+    def _residuals_of(self, group: int) -> tuple[int, ...]:
+        """The residual constraints in a group's code."""
+        found = self._group_residuals.get(group)
         if found is None:
             words = self.groups.words(group).tolist()
             header = words[0]
             first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
             found = tuple(words[first : first + (header >> 34 & 0x3FFF)])
-            if len(self._group_checks) >= MEMO_MAX:
-                self._group_checks.clear()
-            self._group_checks[group] = found
+            if len(self._group_residuals) >= MEMO_MAX:
+                self._group_residuals.clear()
+            self._group_residuals[group] = found
         return found
 
     def filter_of(self, group: int) -> Filter:
@@ -296,23 +298,25 @@ class Index:
 
     def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
         """The kernel's answer for hit tokens and the points as they are set."""
-        found: Array = match_one(np.array(hits, np.int64), covering, *self._points, *view.arrays)
+        found: Array = match_one(
+            np.array(hits, np.int64), covering, tuple(self._points), view.arrays
+        )
         return found
 
-    def _check(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
+    def _residual_holds(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
         value = value_of(constraint.attribute)
         if value is None:
             return False
         if isinstance(value, Bag):
-            return self.checker.accepts(constraint, value)
+            return self.residual_evaluator.accepts(constraint, value)
         return accepts(constraint, value, self.ontology)
 
-    def _checked(self, found: Array, groups: Array, attributes: Mapping[str, Any]) -> Array:
+    def _with_residuals(self, found: Array, groups: Array, attributes: Mapping[str, Any]) -> Array:
         memo: dict[int, bool] = {}
         kept = [
             group
-            for group, unchecked in zip(groups.tolist(), (found & 1).tolist(), strict=True)
-            if not unchecked or self.satisfies(group, attributes.get, memo)
+            for group, remains in zip(groups.tolist(), (found & 1).tolist(), strict=True)
+            if not remains or self.satisfies(group, attributes.get, memo)
         ]
         return np.array(kept, np.int64)
 
@@ -362,8 +366,8 @@ class IndexView:
 
     @cached_property
     def arrays(self) -> tuple[Any, ...]:
-        """Everything in one row, as `match_one` takes it after the points."""
-        return (*self.stamps, *self.codes, *self.trie, *self.slabs)
+        """The same as plain tuples, as `match_one` takes it."""
+        return tuple(map(tuple, (self.stamps, self.codes, self.trie, self.slabs)))
 
 
 def _room_for_points(rows: int, axes: int) -> Points:

@@ -14,8 +14,8 @@ why g hangs below a root, and not below the most specific filter of all that cov
    constraint covers every filter with a constraint that implies it: such constraints are
    remembered with their root, their *shelter*, and the index need not be asked again.
 2. If none does, *which roots does g cover?* Each constraint of g must follow from one of theirs.
-   The roots are posted under their *atoms* (tokens, checks, negatives; ranges by axis), and the
-   candidates are those posted under some atom that implies g's most selective one.
+   The roots are posted under their *atoms* (tokens, residual constraints, negatives; ranges by
+   axis), and the candidates are those posted under some atom that implies g's most selective one.
 
 Removing an entry hangs its children one level up; below a root there is none, so they are asked
 the two questions anew, those of few constraints first: they are likely to cover the others. An

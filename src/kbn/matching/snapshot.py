@@ -1,10 +1,11 @@
 """Snapshots: a matcher's contents shared in memory, and saved to be memory-mapped.
 
-A saved snapshot is a directory: one `.npy` file per array, the tokens, checks and axes as JSON in
-`tables.json`, the keys as an Arrow file, and `manifest.json` with counts, versions and the digest
-of the ontology it was compiled with. It is written beside its place and renamed into it, so that a
-reader sees all of it or none. Arrays are mapped when loaded, so that the processes of one machine
-share one copy; the dictionaries of tokens are built anew, at a few microseconds a token.
+A saved snapshot is a directory: one `.npy` file per array, the tokens, residual constraints and
+axes as JSON in `tables.json`, the keys as an Arrow file, and `manifest.json` with counts, versions
+and the digest of the ontology it was compiled with. It is written beside its place and renamed into
+it, so that a reader sees all of it or none. Arrays are mapped when loaded, so that the processes of
+one machine share one copy; the dictionaries of tokens are built anew, at a few microseconds a
+token.
 
 In memory a snapshot shares the arrays, and the matcher it came from copies them before its next
 change. The token tables only ever grow, so both can use the same ones.
@@ -186,7 +187,7 @@ def _tables(index: Index) -> dict[str, Any]:
     ]
     return {
         "tokens": tokens,
-        "checks": [constraint_to_json(check) for check in encoder.checks],
+        "residual_constraints": [constraint_to_json(each) for each in encoder.residuals],
         "axes": [[attribute, int(kind)] for attribute, kind in encoder.axes],
     }
 
@@ -199,8 +200,8 @@ def _read_tables(index: Index, directory: Path) -> None:
         else:
             constraint = constraint_from_json(token)
             index.table.token(constraint.attribute, constraint.operator, constraint.operand)
-    for check in tables["checks"]:
-        index.encoder.check(constraint_from_json(check))
+    for residual in tables["residual_constraints"]:
+        index.encoder.residual(constraint_from_json(residual))
     for attribute, kind in tables["axes"]:
         index.encoder.axis(attribute, Family(kind))
 

@@ -16,7 +16,7 @@ the
 * whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
 
 All but one are exact: a composite sub-bag's token says only that each element has some partner, and
-leaves the question of *distinct* partners to a check (see `codes.py`).
+leaves the question of *distinct* partners to a residual constraint (see `codes.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The OWL 2 DL level: HermiT, and Pellet where HermiT gives up, as Java programs of their own.
 
 The jars come with owlready2; its Python side is not used, so a reasoner here is a program with a
-file to read and text to print. It runs in a process group of its own that dies with the time limit
-or with any error on our side. What it prints is read as subclass, equivalence, type and property
-statements between named terms.
+file to read and text to print. It ends with its time limit, with any error on our side, and with
+this process (`bounded_process.py`). What it prints is read as subclass, equivalence, type and
+property statements between named terms.
 
 HermiT refuses a whole ontology for one literal or range of a datatype it does not know (xsd:date,
 xsd:time, xsd:duration, xsd:gYear, ...). Those are not needed to relate named terms, so such
@@ -12,12 +12,9 @@ literals are dropped and such datatypes read as xsd:string, and that is stated.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -27,11 +24,11 @@ from pathlib import Path
 from kbn.errors import MissingDependencyError, OntologyError
 from kbn.ontology import vocabulary as v
 from kbn.ontology.axioms import Axioms
+from kbn.ontology.bounded_process import run_bounded
 from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.triples import STRING, Literal, Triple, serialise
 
 MEMORY_MB = 2_000
-KILL_WAIT_S = 10.0
 
 # The OWL 2 datatype map, which HermiT implements (XMLLiteral apart).
 _XSD_KNOWN = """
@@ -73,13 +70,17 @@ def reason_dl(axioms: Axioms, triples: Iterable[Triple], time_limit_s: float) ->
 
 def _answer(java: str, jars: Path, path: str, time_limit_s: float, axioms: Axioms) -> str:
     """What HermiT prints, or Pellet when HermiT does not take the ontology."""
-    code, output, errors = run_bounded(_hermit(java, jars, path), time_limit_s, "HermiT")
+    code, output, errors = run_bounded(
+        _hermit(java, jars, path), time_limit_s, "HermiT", Path(path).parent
+    )
     if code == 0:
         return output
     if re.search("nconsistent ontology|InconsistentOntologyException", output + errors):
         raise Contradiction(["HermiT finds that it cannot be true"])
     first = _reason(errors or output)
-    code, output, more = run_bounded(_pellet(java, jars, path), time_limit_s, "Pellet")
+    code, output, more = run_bounded(
+        _pellet(java, jars, path), time_limit_s, "Pellet", Path(path).parent
+    )
     if "Ontology is inconsistent" in output + more:
         raise Contradiction(["Pellet finds that it cannot be true"])
     if code == 0:
@@ -90,40 +91,6 @@ def _answer(java: str, jars: Path, path: str, time_limit_s: float, axioms: Axiom
         "neither DL reasoner takes the ontology; try reasoning='el' or 'rl'",
         explanation=(f"HermiT: {first}", f"Pellet: {second}"),
     )
-
-
-def run_bounded(command: list[str], time_limit_s: float, name: str) -> tuple[int, str, str]:
-    """Run `command` in a process group of its own that is gone when this returns or raises."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=time_limit_s)
-    except subprocess.TimeoutExpired as error:
-        raise OntologyError(
-            f"{name} did not finish within {time_limit_s:g} s; raise time_limit_s, or choose "
-            "reasoning='el', 'rl' or 'rdfs'"
-        ) from error
-    finally:
-        _end_group(process)
-    return process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:  # pragma: no cover - Windows has no process groups of this kind
-        process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=KILL_WAIT_S)
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 def _hermit(java: str, jars: Path, path: str) -> list[str]:

@@ -9,7 +9,7 @@ every broker:
     hops(client, b) = Σ over o of deliveries(client, o) · (links from b to o + 1)
 
 so this is an assignment problem with a limit on each broker's load. `propose_moves` improves the
-present seating step by step, the largest gain first. A step is one of
+present assignments step by step, the largest gain first. A step is one of
 
 1. a misplaced client (mean hops above `mean_hops_max`) moves to a broker that has room for it;
 2. a misplaced client moves to a full broker, and one from there makes room for it: by taking the
@@ -37,7 +37,7 @@ from kbn.placement.distances import Distances
 
 MEAN_HOPS_MAX = 1.5
 GAIN_MIN = 1.0
-STEPS_PER_SEAT = 10
+STEPS_PER_ASSIGNMENT = 10
 TOLERANCE = 1e-9
 
 Array = npt.NDArray[np.float64]
@@ -102,11 +102,11 @@ def propose_moves(
     if gain_min < 0:
         raise InvalidInputError(f"a gain is a number of hops from 0 up, not {gain_min}")
     _check_clients(assignments)
-    seating = _Seating(assignments, distances, load_max, mean_hops_max, gain_min, others or {})
-    for _ in range(STEPS_PER_SEAT * len(assignments)):
-        if not seating.improve():
+    assigning = _Assigning(assignments, distances, load_max, mean_hops_max, gain_min, others or {})
+    for _ in range(STEPS_PER_ASSIGNMENT * len(assignments)):
+        if not assigning.improve():
             break
-    return seating.moves(assignments)
+    return assigning.moves(assignments)
 
 
 def _check_clients(assignments: Iterable[Assignment]) -> None:
@@ -126,7 +126,7 @@ class _Step(NamedTuple):
     moves: tuple[tuple[int, int], ...]
 
 
-class _Seating:
+class _Assigning:
     """Who sits where, what a move would gain, and what is left of every broker's limit."""
 
     def __init__(

@@ -23,6 +23,7 @@ from kbn.broker import (
     Authorizer,
     Broker,
     ClientCore,
+    ClientSettings,
     Confirmed,
     Delivered,
     Dial,
@@ -233,10 +234,7 @@ class Network:
     ) -> SimulatedClient:
         """Attach a new client to a broker."""
         self._node(at)
-        core = ClientCore(
-            name,
-            at,
-            next(self._runs),
+        settings = ClientSettings(
             durable=durable,
             window=window,
             when_slow=when_slow,
@@ -244,6 +242,7 @@ class Network:
             with_path=with_path,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
+        core = ClientCore(name, at, next(self._runs), settings)
         client = self.clients[name] = SimulatedClient(self, core)
         self.carry_out(client, core.connected(at, self.now))
         if self._ticks:

@@ -1,10 +1,14 @@
 """The data pipeline on Spark: functions from DataFrames to DataFrames, with your session.
 
-Everything is imported here and now, not when first used: some functions have the name of the module
-they live in, and whoever imports that module must not get it in the function's place.
+`kbn.spark.io` reads from and writes to the world, `kbn.spark.pipeline` runs a declared pipeline.
+
+The functions are imported at once, not on first use: some have the name of the module they live in,
+and an import of that module must not put it in the function's place.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from kbn.errors import MissingDependencyError
 
@@ -17,13 +21,15 @@ from kbn.matching import SubscriptionStore
 from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.hops import hop_histogram, hops
 from kbn.spark.ingest import ingest, notifications, quarantine, read
+from kbn.spark.io import read_delivered, register
 from kbn.spark.matching import compile_subscriptions, match
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.planning import clusters, plan, plan_json
 from kbn.spark.runtime import session
-from kbn.spark.sink import read_delivered
-from kbn.spark.source import register
 from kbn.spark.streaming import kafka_sink, kafka_source, match_stream
+
+if TYPE_CHECKING:
+    from kbn.spark import io, pipeline
 
 __all__ = [
     "SubscriptionStore",
@@ -34,12 +40,14 @@ __all__ = [
     "hops",
     "ingest",
     "interests",
+    "io",
     "kafka_sink",
     "kafka_source",
     "match",
     "match_stream",
     "medoids",
     "notifications",
+    "pipeline",
     "plan",
     "plan_json",
     "quarantine",

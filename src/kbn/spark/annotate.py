@@ -18,12 +18,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import MAX_BAG_DEPTH
 from kbn.ontology import NameIndex, Ontology
 from kbn.spark.columns import ANNOTATED, NOTIFICATIONS
-from kbn.spark.conversions import TERM_KINDS
-from kbn.spark.mapping import suggestion
+from kbn.spark.io import TERM_KINDS
 from kbn.spark.shared import ontology_path, opened_ontology
 
 __all__ = ["annotate", "unrecognised"]
@@ -78,8 +78,7 @@ def checked_fields(fields: Mapping[str, str]) -> dict[str, str]:
     for name, kind in fields.items():
         if kind not in TERM_KINDS:
             raise InvalidInputError(
-                f"{name}: there is no kind of term {kind!r:.60}{suggestion(str(kind), TERM_KINDS)}"
-                f"; there are {', '.join(TERM_KINDS)}"
+                f"{name}: there is no kind of term {kind!r:.60}{or_one_of(str(kind), TERM_KINDS)}"
             )
     return dict(fields)
 

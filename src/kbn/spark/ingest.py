@@ -36,14 +36,21 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kbn.config import did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.spark.columns import INGESTED, NOTIFICATIONS, QUARANTINE
-from kbn.spark.feeds import feed_outcomes
-from kbn.spark.json_texts import JsonReader
-from kbn.spark.mapping import Mapping, suggestion
-from kbn.spark.outcomes import Outcome, Refused, batches
-from kbn.spark.table_rows import batch_outcomes
-from kbn.spark.whole_files import COMPRESSED, CONTENT_BYTES_MAX, file_outcomes
+from kbn.spark.io import (
+    COMPRESSED,
+    CONTENT_BYTES_MAX,
+    JsonReader,
+    Mapping,
+    Outcome,
+    Refused,
+    batch_outcomes,
+    batches,
+    feed_outcomes,
+    file_outcomes,
+)
 
 __all__ = ["FORMATS", "ingest", "notifications", "quarantine", "read"]
 
@@ -300,7 +307,7 @@ def _mapping(given: AnyMapping | None) -> Mapping | None:
 def _check_format(given: str, known: tuple[str, ...]) -> None:
     if given not in known:
         raise InvalidInputError(
-            f"there is no format {given!r}{suggestion(str(given), known)}; "
+            f"there is no format {given!r}{did_you_mean(str(given), known)}; "
             f"there are {', '.join(known)}"
         )
 
@@ -310,7 +317,7 @@ def _check_columns(columns: list[str], rules: Mapping | None) -> None:
         if name not in columns and name.partition(".")[0] not in columns:
             raise InvalidInputError(
                 f"the mapping reads the column {name!r}, and the DataFrame has none"
-                f"{suggestion(name, columns)}; it has {', '.join(columns)}"
+                f"{did_you_mean(name, columns)}; it has {', '.join(columns)}"
             )
 
 

@@ -28,10 +28,8 @@ from pyspark.sql.types import StringType
 from kbn.errors import InvalidInputError, KbnError
 from kbn.matching import SubscriptionStore
 from kbn.spark.ingest import AnyMapping, ingest, quarantine
-from kbn.spark.inlets import local_path
-from kbn.spark.manifests import link
+from kbn.spark.io import VERSION, link, local_path, register
 from kbn.spark.matching import match
-from kbn.spark.source import VERSION, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from kbn.broker import (
     ClientCore,
+    ClientSettings,
     Confirmed,
     ConnAck,
     Delivered,
@@ -167,14 +168,14 @@ class Client:
             if all_is_done:
                 for feed in list(self._feeds.values()):
                     feed.done()
-            self._do(self._core.tick(now() + 1e9))  # acknowledges what it has not yet
+            self._do(self._core.acknowledge())
         await self._shut(None)
 
     async def _open(self) -> None:
         self._attached = asyncio.get_running_loop().create_future()
         broker = await self._find()
         run = time.time_ns() // 1000 if self._run_number is None else self._run_number
-        self._core = ClientCore(self.name, broker, run, **self._options)
+        self._core = ClientCore(self.name, broker, run, ClientSettings(**self._options))
         self._start_line(broker, self.url)
         self._run(self._tick())
         await self._attached

@@ -25,27 +25,22 @@ Paths are relative to the file.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import inf, nan
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from kbn.broker import Routing, Topology
-from kbn.errors import InvalidInputError, MissingDependencyError
-from kbn.ontology import LEVELS
+from kbn.config import AS_WRITTEN, Document, Form, Place, Word, did_you_mean
+from kbn.errors import InvalidInputError
+from kbn.ontology import Reasoning
 
-KEYS = (
-    *("routing", "ontology", "reasoning", "advertisements", "store", "access", "host"),
-    *("brokers", "managed"),
-)
-MANAGED_KEYS = (
-    *("trigger_port", "policies", "mib", "load_max"),
-    *("subscribers", "publishers", "rate", "drift", "seed"),
-)
-BROKER_KEYS = ("port", "metrics_port", "parent", "peers")
-MODES = ("hierarchical", "acyclic", "general")
-T = TypeVar("T")
+FindOntology = Callable[[str, Path], Path | None]
+"""Finds an ontology by its name and the folder of the file; None for one that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,268 +84,204 @@ class OverlayPlan:
     managed: Management = Management()
 
 
-def load_topology(
-    path: str | Path, ontology_file: Callable[[str, Path], Path | None] | None = None
-) -> OverlayPlan:
-    """The overlay a YAML file declares.
+# The file, as it is written.
 
-    `ontology_file` finds an ontology by its name and the file's folder; it gives None for one that
-    is not there.
-    """
-    place = Path(path)
-    return _Reading(place, ontology_file or _beside).plan(_composed(place))
+Port = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=65535,
+        description="a port: a number from 0 (any that is free) to 65535",
+        extra=AS_WRITTEN,
+    ),
+]
+Count = Annotated[int, Meta(ge=0, description="a whole number from 0 up", extra=AS_WRITTEN)]
+Number = Annotated[
+    float,
+    Meta(ge=0, le=sys.float_info.max, description="a number from 0 up", extra=AS_WRITTEN),
+]
+Load = Annotated[
+    float,
+    Meta(ge=1, le=sys.float_info.max, description="a number from 1 up", extra=AS_WRITTEN),
+]
+
+
+class BrokerForm(Form, frozen=True):
+    """One broker."""
+
+    port: Port | None = None
+    metrics_port: Port | None = None
+    parent: Word | None = None
+    peers: Word | list[Word] | None = None
+
+
+class ManagedForm(Form, frozen=True):
+    """How the overlay is managed; what is not said is as in `Management`."""
+
+    trigger_port: Port = 0
+    policies: Word | None = None
+    mib: Word | None = None
+    load_max: Load = 2.0
+    subscribers: Count = 30
+    publishers: Count = 30
+    rate: Number = 20.0
+    drift: Number = 0.5
+    seed: Count = 1
+
+
+Brokers = Annotated[
+    dict[Word, BrokerForm | None],
+    Meta(min_length=1, description="names of brokers, each with its port, its peers or its parent"),
+]
+
+
+class OverlayForm(Form, frozen=True):
+    """The whole file."""
+
+    brokers: Brokers
+    routing: Routing | None = None
+    ontology: Word | list[Word] | None = None
+    reasoning: Reasoning | None = None
+    advertisements: bool | None = None
+    store: Word | None = None
+    access: Word | None = None
+    host: Word | None = None
+    managed: ManagedForm | None = None
+
+
+def load_topology(path: str | Path, ontology_file: FindOntology | None = None) -> OverlayPlan:
+    """The overlay a YAML file declares; InvalidInputError names the line and key of a mistake."""
+    root = Document.read(path, "the overlay").root
+    form = root.convert(OverlayForm)
+    folder = Path(path).absolute().parent
+    routing: Routing = form.routing or "acyclic"
+    return OverlayPlan(
+        path=Path(path),
+        routing=routing,
+        ontology=_ontologies(form.ontology, root.at("ontology"), folder, ontology_file or _beside),
+        reasoning=form.reasoning or "rdfs",
+        advertisements=bool(form.advertisements),
+        store=_store(form.store, root.at("store"), folder),
+        access=_file(form.access, root.at("access"), folder),
+        host=form.host or "127.0.0.1",
+        brokers=_brokers(form.brokers, routing, root.at("brokers")),
+        managed=_managed(form.managed or ManagedForm(), root.at("managed"), folder),
+    )
+
+
+# Paths.
 
 
 def _beside(name: str, folder: Path) -> Path | None:
     return folder / name if (folder / name).is_file() else None
 
 
-class _Reading:
-    """Reads one file. Data is a tree of YAML's nodes: those know their lines."""
+def _ontologies(
+    form: str | list[str] | None, place: Place, folder: Path, find: FindOntology
+) -> tuple[Path, ...]:
+    named = [(form, place)] if isinstance(form, str) else _numbered(form or [], place)
+    return tuple(_ontology(name, there, folder, find) for name, there in named)
 
-    def __init__(self, path: Path, ontology_file: Callable[[str, Path], Path | None]) -> None:
-        self._path = path
-        self._folder = path.absolute().parent
-        self._ontology_file = ontology_file
-        self._lines: dict[tuple[str, str], int] = {}
 
-    def plan(self, root: Any) -> OverlayPlan:
-        given = self._mapping(root, "the file", KEYS)
-        if "brokers" not in given:
-            self._fail(root, "brokers is missing: the names of the brokers, each with its port …")
-        routing = self._maybe(given, "routing", lambda node: self._choice(node, MODES), "acyclic")
-        return OverlayPlan(
-            path=self._path,
-            routing=cast(Routing, routing),
-            ontology=self._maybe(given, "ontology", self._ontologies, ()),
-            reasoning=self._maybe(
-                given, "reasoning", lambda node: self._choice(node, LEVELS), "rdfs"
-            ),
-            advertisements=self._maybe(given, "advertisements", self._flag, False),
-            store=self._maybe(given, "store", self._store, None),
-            access=self._maybe(given, "access", self._file, None),
-            host=self._maybe(given, "host", self._text, "127.0.0.1"),
-            brokers=self._brokers(given["brokers"], routing),
-            managed=self._maybe(given, "managed", self._managed, Management()),
-        )
+def _ontology(name: str, place: Place, folder: Path, find: FindOntology) -> Path:
+    found = find(name, folder)
+    if found is None:
+        raise place.error(f"there is no file {str(folder / name)!r}")
+    return found
 
-    def _managed(self, node: Any) -> Management:
-        given = self._mapping(node, "managed", MANAGED_KEYS)
-        read: dict[str, Callable[[Any], Any]] = {
-            "trigger_port": self._port,
-            "policies": self._path_that_is,
-            "mib": lambda one: self._folder / self._text(one),
-            "load_max": lambda one: self._number(one, 1.0),
-            "subscribers": self._count,
-            "publishers": self._count,
-            "rate": lambda one: self._number(one, 0.0),
-            "drift": lambda one: self._number(one, 0.0),
-            "seed": self._count,
-        }
-        return Management(**{name: read[name](one) for name, one in given.items()})
 
-    def _brokers(self, node: Any, routing: str) -> tuple[PlannedBroker, ...]:
-        nodes = self._mapping(node, "brokers", None)
-        if not nodes:
-            self._fail(node, "brokers: there is none")
-        read = {
-            name: {} if _is_null(inner) else self._mapping(inner, name, BROKER_KEYS)
-            for name, inner in nodes.items()
-        }
-        links = [
-            link
-            for name, inner in read.items()
-            for link in self._links(name, inner, routing, tuple(nodes))
-        ]
-        self._check_shape(routing, links, tuple(nodes), node)
-        self._check_ports(read)
-        ports = {
-            name: (
-                self._maybe(inner, "port", self._port, 0),
-                self._maybe(inner, "metrics_port", self._port, 0),
-            )
-            for name, inner in read.items()
-        }
-        order = _in_order(routing, tuple(nodes), links)
-        return tuple(PlannedBroker(name, *ports[name], order[name]) for name in order)
+def _file(name: str | None, place: Place, folder: Path) -> Path | None:
+    if name is not None and not (folder / name).is_file():
+        raise place.error(f"there is no file {str(folder / name)!r}")
+    return None if name is None else folder / name
 
-    def _links(
-        self, name: str, given: Mapping[str, Any], routing: str, known: tuple[str, ...]
-    ) -> list[tuple[str, str]]:
-        wrong, right = ("peers", "parent") if routing == "hierarchical" else ("parent", "peers")
-        if wrong in given:
-            self._fail(given[wrong], f"{name}: with {routing} routing a broker has {right}")
-        if right not in given:
-            return []
-        node = given[right]
-        several = node.value if _is_list(node) and right == "peers" else [node]
-        links = []
-        for one in several:
-            other = self._text(one)
-            if other not in known:
-                self._fail(one, f"{name}: there is no broker {other!r}{_guess(other, known)}")
-            self._lines[name, other] = _line(one)
-            links.append((name, other))
-        return links
 
-    def _check_shape(
-        self, routing: str, links: list[tuple[str, str]], names: tuple[str, ...], node: Any
-    ) -> None:
-        """Have `Topology` judge, one link more at a time, to tell on which line it goes wrong."""
-        for count in range(1, len(links) + 1):
-            try:
-                _topology(routing, links[:count], names)
-            except InvalidInputError as error:
-                raise self._at(self._lines[links[count - 1]], str(error)) from None
-        apart = sorted(set(names) - _reached(names[0], links))
-        if apart:
-            self._fail(node, f"nothing connects {', '.join(apart)} with {names[0]}: add a link")
+def _store(name: str | None, place: Place, folder: Path) -> Path | None:
+    path = None if name is None else folder / name
+    if path is not None and path.exists() and not path.is_dir():
+        raise place.error(f"{path} is a file, and should be a folder")
+    return path
 
-    def _check_ports(self, read: Mapping[str, Mapping[str, Any]]) -> None:
-        taken: dict[int, str] = {}
-        for name, inner in read.items():
-            for key in ("port", "metrics_port"):
-                port = self._maybe(inner, key, self._port, 0)
-                if port and port in taken:
-                    self._fail(inner[key], f"{name}: port {port} is {taken[port]}'s already")
-                taken[port] = name
 
-    # Values.
+def _managed(form: ManagedForm, place: Place, folder: Path) -> Management:
+    given = msgspec.structs.asdict(form)
+    given["mib"] = None if form.mib is None else folder / form.mib
+    if form.policies is not None:
+        given["policies"] = folder / form.policies
+        if not given["policies"].exists():
+            reason = f"there is no file or folder {str(given['policies'])!r}"
+            raise place.at("policies").error(reason)
+    return Management(**given)
 
-    def _mapping(self, node: Any, what: str, known: tuple[str, ...] | None) -> dict[str, Any]:
-        expected = "names of brokers" if known is None else ", ".join(known)
-        if node.id != "mapping":
-            self._fail(node, f"{what}: expected {expected}")
-        found: dict[str, Any] = {}
-        for key, value in node.value:
-            name = self._text(key)
-            if name in found:
-                self._fail(key, f"{what}: {name!r} stands twice")
-            if known is not None and name not in known:
-                self._fail(
-                    key, f"{what}: unknown key {name!r}{_guess(name, known)}; there are {expected}"
-                )
-            found[name] = value
-        return found
 
-    def _maybe(self, given: Mapping[str, Any], key: str, read: Callable[[Any], T], default: T) -> T:
-        node = given.get(key)
-        return default if node is None or _is_null(node) else read(node)
+def _numbered(names: list[str], place: Place) -> list[tuple[str, Place]]:
+    return [(name, place.at(number)) for number, name in enumerate(names)]
 
-    def _text(self, node: Any) -> str:
-        if node.id != "scalar" or _is_null(node) or not node.value:
-            self._fail(node, "expected a text")
-        return str(node.value)
 
-    def _choice(self, node: Any, known: tuple[str, ...]) -> str:
-        text = self._text(node)
-        if text not in known:
-            self._fail(
-                node, f"{text!r} is unknown{_guess(text, known)}; there are {', '.join(known)}"
-            )
-        return text
+# Brokers.
 
-    def _flag(self, node: Any) -> bool:
-        if node.tag != "tag:yaml.org,2002:bool":
-            self._fail(node, "expected true or false")
-        return str(node.value).lower() in ("true", "yes", "on")
 
-    def _port(self, node: Any) -> int:
-        text = self._text(node)
-        if not text.isascii() or not text.isdigit() or not 0 <= int(text) <= 65535:
-            self._fail(node, f"{text!r} is no port: a number from 0 (any that is free) to 65535")
-        return int(text)
+def _brokers(
+    forms: Mapping[str, BrokerForm | None], routing: Routing, place: Place
+) -> tuple[PlannedBroker, ...]:
+    given = {name: form or BrokerForm() for name, form in forms.items()}
+    named = {
+        link: there
+        for name, form in given.items()
+        for link, there in _links(name, form, routing, place.at(name), tuple(given))
+    }
+    _check_shape(routing, named, tuple(given), place)
+    _check_ports(given, place)
+    order = _in_order(routing, tuple(given), list(named))
+    return tuple(
+        PlannedBroker(name, given[name].port or 0, given[name].metrics_port or 0, order[name])
+        for name in order
+    )
 
-    def _number(self, node: Any, least: float) -> float:
-        text = self._text(node)
+
+def _links(
+    name: str, form: BrokerForm, routing: Routing, place: Place, known: tuple[str, ...]
+) -> list[tuple[tuple[str, str], Place]]:
+    """The links that a broker names, and where it names them."""
+    if routing == "hierarchical" and form.peers is not None:
+        raise place.at("peers").error("with hierarchical routing a broker has parent, not peers")
+    if routing != "hierarchical" and form.parent is not None:
+        raise place.at("parent").error(f"with {routing} routing a broker has peers, not parent")
+    key, given = ("peers", form.peers) if form.parent is None else ("parent", form.parent)
+    named = (
+        [(given, place.at(key))]
+        if isinstance(given, str)
+        else _numbered(given or [], place.at(key))
+    )
+    for other, there in named:
+        if other not in known:
+            raise there.error(f"there is no broker {other!r}{did_you_mean(other, known)}")
+    return [((name, other), there) for other, there in named]
+
+
+def _check_shape(
+    routing: Routing, links: Mapping[tuple[str, str], Place], names: tuple[str, ...], place: Place
+) -> None:
+    """Have `Topology` judge, one link more at a time, to tell which link is wrong."""
+    for count, (_, there) in enumerate(links.items(), start=1):
         try:
-            value = float(text)
-        except ValueError:
-            value = nan
-        if not least <= value < inf:
-            self._fail(node, f"{text!r}: expected a number from {least:g} up")
-        return value
-
-    def _count(self, node: Any) -> int:
-        value = self._number(node, 0.0)
-        if value != int(value):
-            self._fail(node, f"{node.value!r}: expected a whole number")
-        return int(value)
-
-    def _path_that_is(self, node: Any) -> Path:
-        path = self._folder / self._text(node)
-        if not path.exists():
-            self._fail(node, f"there is no file or folder {str(path)!r}")
-        return path
-
-    def _ontologies(self, node: Any) -> tuple[Path, ...]:
-        return tuple(self._ontology(one) for one in (node.value if _is_list(node) else [node]))
-
-    def _ontology(self, node: Any) -> Path:
-        found = self._ontology_file(self._text(node), self._folder)
-        if found is None:
-            self._fail(node, f"there is no file {str(self._folder / node.value)!r}")
-        return found
-
-    def _file(self, node: Any) -> Path:
-        path = self._folder / self._text(node)
-        if not path.is_file():
-            self._fail(node, f"there is no file {str(path)!r}")
-        return path
-
-    def _store(self, node: Any) -> Path:
-        path = self._folder / self._text(node)
-        if path.exists() and not path.is_dir():
-            self._fail(node, f"{path} is a file, and should be a folder")
-        return path
-
-    def _fail(self, node: Any, reason: str) -> NoReturn:
-        raise self._at(_line(node), reason)
-
-    def _at(self, line: int, reason: str) -> InvalidInputError:
-        return InvalidInputError(f"{self._path}, line {line}: {reason}")
+            _topology(routing, list(links)[:count], names)
+        except InvalidInputError as error:
+            raise there.error(str(error)) from None
+    apart = sorted(set(names) - _reached(names[0], links))
+    if apart:
+        raise place.error(f"nothing connects {', '.join(apart)} with {names[0]}; add a link")
 
 
-def _composed(path: Path) -> Any:
-    """The file as a tree of nodes."""
-    try:
-        import yaml
-    except ImportError:
-        raise MissingDependencyError("an overlay's file", extra="broker") from None
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        root = yaml.compose(text, yaml.SafeLoader)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot read the overlay: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{path}: not UTF-8 text") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = 1 if mark is None else mark.line + 1
-        problem = getattr(error, "problem", None) or error
-        raise InvalidInputError(f"{path}, line {line}: not YAML: {problem}") from None
-    if root is None:
-        raise InvalidInputError(f"{path}: empty, and should declare an overlay's brokers")
-    return root
-
-
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _is_null(node: Any) -> bool:
-    return bool(node.tag == "tag:yaml.org,2002:null")
-
-
-def _is_list(node: Any) -> bool:
-    return bool(node.id == "sequence")
-
-
-def _guess(given: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(given, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _check_ports(given: Mapping[str, BrokerForm], place: Place) -> None:
+    taken: dict[int, str] = {}
+    for name, form in given.items():
+        for key, port in (("port", form.port), ("metrics_port", form.metrics_port)):
+            if port and port in taken:
+                reason = f"port {port} is the port of {taken[port]} already; choose another"
+                raise place.at(name, key).error(reason)
+            if port:
+                taken[port] = name
 
 
 def _once(links: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

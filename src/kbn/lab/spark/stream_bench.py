@@ -32,9 +32,7 @@ from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import versions
 from kbn.lab.workloads.podcast import Podcast
 from kbn.matching import ShardBuilder, SubscriptionStore
-from kbn.spark.matching import match
-from kbn.spark.runtime import session
-from kbn.spark.source import register
+from kbn.spark import match, register, session
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

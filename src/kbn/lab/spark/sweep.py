@@ -162,7 +162,7 @@ def _session(spark: SparkSession | None, cores: int) -> Iterator[SparkSession]:
     if spark is not None:
         yield spark
         return
-    from kbn.spark.runtime import session
+    from kbn.spark import session
 
     made = session(f"local[{cores}]", app="kbn sweep")
     try:

@@ -28,6 +28,7 @@ from kbn.lab.workloads.mixed import Mixed
 from kbn.lab.workloads.operators import Operators
 from kbn.lab.workloads.podcast import Podcast
 from kbn.lab.workloads.ranges import Ranges, wide
+from kbn.wording import did_you_mean
 
 __all__ = [
     "CHUNK",
@@ -61,8 +62,7 @@ def workload(name: str, subscriptions: int = 100_000) -> Workload:
     'equalities'
     """
     if name not in _MAKERS:
-        near = get_close_matches(name, NAMES, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(get_close_matches(name, NAMES))
         raise InvalidInputError(
             f"there is no workload '{name}'; there are {', '.join(NAMES)}{hint}"
         )

@@ -1,10 +1,16 @@
 """Kernels over codes: reading, verifying, interning (compiled by Numba; arrays and integers only).
 
-A code (see `codes.py`) is a run of 64-bit words: a header, tokens, negatives, checks, ranges.
+A code (see `codes.py`) is a run of 64-bit words: a header, tokens, negatives, residual constraints,
+ranges.
 
-    header  tokens (20 bits) | negatives (14) | checks (14) | ranges (14) range   axis (24) | low
-    open | high open | low is int | high is int | low rest (12) | high rest (12)
-            float64 low, float64 high
+    header   tokens (20 bits) | negatives (14) | residual constraints (14) | ranges (14)
+    token    one word each, then negatives and residual constraints the same
+    range    axis (24) | low open | high open | low is int | high is int | low rest (12)
+             | high rest (12)
+             float64 low
+             float64 high
+
+The counts in a header, and the parts of a range's first word, begin at the lowest bit.
 
 Numbers are compared exactly although they are stored as float64: a number x is the pair
 (float(x), x - float(x)), ordered lexicographically; rounding is monotone, so that order is x's own.
@@ -17,9 +23,9 @@ from numba import njit
 
 EMPTY = -1
 
-# How a candidate leaves a kernel: surely matched, or its checks remain to be done in Python.
+# How a candidate leaves a kernel: surely matched, or its residual constraints remain for Python.
 MATCHED = 1
-UNCHECKED = 2
+RESIDUAL = 2
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
@@ -35,7 +41,7 @@ def negative_count(header):
 
 
 @njit(cache=True)
-def check_count(header):
+def residual_count(header):
     return (header >> 34) & 0x3FFF
 
 
@@ -48,7 +54,7 @@ def range_count(header):
 def first_range(code, start):
     """Where the ranges of the code at `start` begin."""
     header = code[start]
-    return start + 1 + token_count(header) + negative_count(header) + check_count(header)
+    return start + 1 + token_count(header) + negative_count(header) + residual_count(header)
 
 
 @njit(cache=True)
@@ -69,11 +75,11 @@ def _in_range(word, low, high, value, rest):
 
 @njit(cache=True)
 def verify(words, as_float, start, with_tokens, stamps, points, event, covering):
-    """What the code at `start` says of the notification: 0 no, MATCHED, or UNCHECKED.
+    """What the code at `start` says of the notification: 0 no, MATCHED, or RESIDUAL.
 
     Its tokens are asked only `with_tokens`: a walk of the trie has seen to them. With `covering`,
-    negatives and checks are taken as held: the caller wants every filter that could cover, and
-    asks the oracle about each.
+    negatives and residual constraints are taken as held: the caller wants every filter that could
+    cover, and asks the oracle about each.
     """
     now = stamps.clock[0]
     header = words[start]
@@ -89,8 +95,8 @@ def verify(words, as_float, start, with_tokens, stamps, points, event, covering)
         for i in range(position, position + negatives):
             if stamps.hit_at[words[i]] == now:
                 return 0
-    checks = check_count(header)
-    position += negatives + checks
+    residuals = residual_count(header)
+    position += negatives + residuals
     for _ in range(range_count(header)):
         word = words[position]
         axis = word & 0xFFFFFF
@@ -100,7 +106,7 @@ def verify(words, as_float, start, with_tokens, stamps, points, event, covering)
         if not _in_range(word, low, high, points.values[event, axis], points.rests[event, axis]):
             return 0
         position += 3
-    return UNCHECKED if checks > 0 else MATCHED
+    return RESIDUAL if residuals > 0 else MATCHED
 
 
 @njit(cache=True)
@@ -248,8 +254,8 @@ def expand(groups, starts, totals, first, next_entry, entry_subscription):
 # Inlined: returning an array from a call would count its references up and down, each time.
 @njit(cache=True, inline="always")
 def emit(found, count, group, verdict):
-    """Append a finding: the group shifted left by one, the low bit set when checks remain."""
+    """Append a finding: the group shifted left by one, the low bit set for a RESIDUAL verdict."""
     if count >= found.shape[0]:
         found = grown(found)
-    found[count] = (np.int64(group) << 1) | (verdict == UNCHECKED)
+    found[count] = (np.int64(group) << 1) | (verdict == RESIDUAL)
     return found

@@ -1,7 +1,8 @@
 """The kernel for one notification: stamp, walk the trie, scan the slabs.
 
-Numba takes named tuples apart slowly, a third of the time of a whole call. So `match_one`, alone
-among the kernels, takes every array by itself and puts the views together inside.
+Numba needs as long to recognise a named tuple of arrays as it needs for the whole of a small match,
+and recognises a plain tuple at once. So `match_one`, the one kernel that is called for each
+notification, takes its arrays as plain tuples and gives them their names inside.
 """
 
 from __future__ import annotations
@@ -15,66 +16,28 @@ from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieAr
 
 
 @njit(cache=True)
-def match_one(
-    hits,
-    covering,
-    values,
-    rests,
-    present,
-    clock,
-    hit_at,
-    words,
-    as_float,
-    code_start,
-    alive,
-    some_dead,
-    rank,
-    slots,
-    bits,
-    masks,
-    chains,
-    chain_next,
-    axes,
-    slab_count,
-    rows,
-    idle,
-    grid,
-    grid_size,
-    members,
-    pivot_axis,
-    pivot_low,
-    pivot_high,
-    hull_axis,
-    hull_low,
-    hull_high,
-    copy,
-    copy_start,
-    copy_as_float,
-):
+def match_one(hits, covering, point_row, view):
     """The groups satisfied by one notification, in the form `emit` gives them.
 
-    The arrays are those of `Points` (of one row), `Stamps`, `Codes`, `TrieArrays` and
-    `SlabArrays`, in their order. With `covering`, see `verify`.
+    `point_row` holds the fields of `Points`, of one row; `view` the fields of `Stamps`, `Codes`,
+    `TrieArrays` and `SlabArrays`, a plain tuple each. With `covering`, see `verify`.
     """
-    points = Points(values, rests, present)
-    stamps = Stamps(clock, hit_at)
-    codes = Codes(words, as_float, code_start, alive, some_dead)
-    trie = TrieArrays(rank, slots, bits, masks, chains, chain_next)
+    points = Points(*point_row)
+    stamps = Stamps(*view[0])
+    codes = Codes(*view[1])
+    trie = TrieArrays(*view[2])
+    slabs = SlabArrays(*view[3])
     end = stamp_hits(hits, 0, hits.shape[0], stamps)
-    sort_by_rank(hits, 0, end, rank)
+    sort_by_rank(hits, 0, end, trie.rank)
     found = np.empty(256, np.int64)
     stack = np.empty((64, 2), np.int64)
     found, count, stack = walk(
         hits, 0, end, trie, codes, stamps, points, 0, covering, found, 0, stack
     )
-    if slab_count > 0:
-        slabs = SlabArrays(
-            axes, slab_count, rows, idle, grid, grid_size, members, pivot_axis, pivot_low,
-            pivot_high, hull_axis, hull_low, hull_high, copy, copy_start, copy_as_float,
-        )  # fmt: skip
+    if slabs.slab_count > 0:
         cells = cells_of(points, slabs)
         failed = np.empty(SLAB_WORDS, np.uint64)
-        for slab in range(slab_count):
+        for slab in range(slabs.slab_count):
             found, count = scan_slab(
                 slab, slabs, cells, codes, stamps, points, 0, covering, failed, found, count
             )

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from kbn.spark.pipeline.config import PipelineConfig, checked_config, load_config
 from kbn.spark.pipeline.deciding import Decision
-from kbn.spark.pipeline.runner import Outcome, plan, run, table
+from kbn.spark.pipeline.runner import SETTINGS, Outcome, plan, run, table
 from kbn.spark.pipeline.state import Status, status
 
 __all__ = [
+    "SETTINGS",
     "Decision",
     "Outcome",
     "PipelineConfig",

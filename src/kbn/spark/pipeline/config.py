@@ -23,25 +23,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import Meta
+
+from kbn.config import Document, Form, Place, Text, or_one_of
 from kbn.errors import InvalidInputError
-from kbn.ontology import LEVELS, Ontology, Reasoning
+from kbn.ontology import Ontology, Reasoning
 from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
-from kbn.spark.conversions import TERM_KINDS
-from kbn.spark.feeds import FEED_MAPPING
 from kbn.spark.ingest import FORMATS
-from kbn.spark.mapping import Mapping as RecordMapping
-from kbn.spark.mapping import suggestion
+from kbn.spark.io import FEED_MAPPING, TERM_KINDS, MappingForm, mapping_of
+from kbn.spark.io import Mapping as RecordMapping
 from kbn.spark.pipeline.inputs import TableInput, found_files, table_format
-from kbn.spark.yaml_file import read_yaml
 
-KEYS = (
-    *("name", "ontology", "notifications", "subscriptions", "annotate", "brokers", "planner"),
-    *("deliveries", "output", "options"),
-)
-UNRECOGNISED = ("keep", "drop")
+if TYPE_CHECKING:
+    Format = str
+    TermKind = str
+else:
+    Format = Literal[FORMATS]
+    TermKind = Literal[TERM_KINDS]
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,14 @@ class OntologyFiles:
         return Ontology.load(list(self.files), reasoning=self.reasoning, skos=self.skos)
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Form, frozen=True):
     """What may be left to its default."""
 
-    shards: int = 1
+    shards: Annotated[int, Meta(ge=1, description="a whole number from 1 on")] = 1
     by_shard: bool = False
     expand: bool = False
-    unrecognised: str = "keep"
-    misplaced_above: float = 1.5
+    unrecognised: Literal["keep", "drop"] = "keep"
+    misplaced_above: Annotated[float, Meta(ge=0, description="a number from 0 on")] = 1.5
 
 
 @dataclass(frozen=True)
@@ -110,198 +110,196 @@ class PipelineConfig:
         return self.path.parent
 
 
+# The file, as it is written.
+
+
+class SourceForm(Form, frozen=True):
+    """Files of records; the mapping is a file, or stands here."""
+
+    path: Text
+    format: Format
+    mapping: Text | MappingForm | None = None
+
+
+class TableForm(Form, frozen=True):
+    """Files of a table; the format is what their names say, unless it is given."""
+
+    path: Text
+    format: Text | None = None
+
+
+class OntologyForm(Form, frozen=True):
+    """Files of an ontology."""
+
+    files: Text | list[Text]
+    reasoning: Reasoning = "rdfs"
+    skos: bool | None = None
+
+
+Sources = Annotated[
+    list[SourceForm], Meta(min_length=1, description="a list of {path, format, mapping}")
+]
+Kinds = Annotated[
+    dict[str, TermKind | bool | None], Meta(description="attributes, each with a kind of term")
+]
+
+
+class PipelineForm(Form, frozen=True):
+    """The whole file."""
+
+    notifications: SourceForm | Sources
+    subscriptions: Text | TableForm
+    output: Text
+    name: Text | None = None
+    ontology: Text | list[Text] | OntologyForm | None = None
+    annotate: Kinds | None = None
+    brokers: Text | list[Text] | None = None
+    planner: Text = "taxonomic"
+    deliveries: Text | TableForm | None = None
+    options: Options | None = None
+
+
 def load_config(path: str | Path) -> PipelineConfig:
-    """The pipeline a YAML file declares; InvalidInputError names the key that is wrong."""
-    place = Path(path).absolute()
-    return _Reading(Path(path), place.parent).config(place, read_yaml(Path(path), "pipeline"))
+    """The pipeline a YAML file declares; InvalidInputError names the line and key of a mistake."""
+    return _config(Document.read(path, "the pipeline"), Path(path).absolute())
 
 
 def checked_config(data: object, where: str, directory: Path) -> PipelineConfig:
     """The pipeline that data declares; `where` is named in errors, paths are from `directory`."""
-    return _Reading(Path(where), directory.absolute()).config(directory.absolute() / "-", data)
+    return _config(Document.of(data, where), directory.absolute() / "-")
 
 
-class _Reading:
-    """Reads one file; knows its name, for the errors."""
+def _config(document: Document, path: Path) -> PipelineConfig:
+    root, directory = document.root, path.parent
+    form = root.convert(PipelineForm)
+    sources = _sources(form.notifications, root.at("notifications"), directory)
+    deliveries = form.deliveries
+    return PipelineConfig(
+        path=path,
+        name=form.name or path.stem,
+        ontology=_ontology(form.ontology, root.at("ontology"), directory),
+        sources=sources,
+        subscriptions=_table(form.subscriptions, root.at("subscriptions"), directory),
+        annotate=_annotate(form.annotate, root.at("annotate"), sources),
+        brokers=_brokers(form.brokers, root.at("brokers")),
+        planner=_planner(form.planner, root.at("planner")),
+        deliveries=None
+        if deliveries is None
+        else _table(deliveries, root.at("deliveries"), directory),
+        output=_output(form.output, root.at("output"), directory),
+        options=form.options or Options(),
+    )
 
-    def __init__(self, where: Path, directory: Path) -> None:
-        self.where = where
-        self.directory = directory
 
-    def config(self, path: Path, data: object) -> PipelineConfig:
-        given = self._object("", data, KEYS)
-        for key in ("notifications", "subscriptions", "output"):
-            if given.get(key) is None:
-                self._fail(key, "is missing, and a pipeline needs it")
-        sources = self._sources(given["notifications"])
-        return PipelineConfig(
-            path=path,
-            name=self._text("name", given.get("name", path.stem)),
-            ontology=self._ontology(given.get("ontology")),
-            sources=sources,
-            subscriptions=self._table("subscriptions", given["subscriptions"]),
-            annotate=self._annotate(given.get("annotate"), sources),
-            brokers=self._brokers(given.get("brokers")),
-            planner=self._choice("planner", given.get("planner", "taxonomic"), tuple(PLANNERS)),
-            deliveries=None
-            if given.get("deliveries") is None
-            else self._table("deliveries", given["deliveries"]),
-            output=self._output(given["output"]),
-            options=self._options(given.get("options")),
-        )
+def _ontology(
+    form: str | list[str] | OntologyForm | None, place: Place, directory: Path
+) -> OntologyFiles:
+    if form is None:
+        return OntologyFiles(())
+    if not isinstance(form, OntologyForm):
+        return OntologyFiles(_files(form, place, directory))
+    files = _files(form.files, place.at("files"), directory)
+    return OntologyFiles(files, form.reasoning, form.skos)
 
-    def _ontology(self, data: object) -> OntologyFiles:
-        if data is None:
-            return OntologyFiles(())
-        if isinstance(data, (str, list)):
-            data = {"files": data}
-        given = self._object("ontology", data, ("files", "reasoning", "skos"))
-        files = self._texts("ontology.files", given.get("files"))
-        level = self._choice("ontology.reasoning", given.get("reasoning", "rdfs"), LEVELS)
-        paths = tuple(self._file("ontology.files", one) for one in files)
-        skos = self._flag("ontology.skos", given.get("skos"))
-        return OntologyFiles(paths, cast(Reasoning, level), skos)
 
-    def _sources(self, data: object) -> tuple[Source, ...]:
-        several = data if isinstance(data, list) else [data]
-        if not several:
-            self._fail("notifications", "a list of {path, format, mapping}, and there is none")
-        return tuple(self._source(f"notifications[{n}]", one) for n, one in enumerate(several))
+def _files(form: str | list[str], place: Place, directory: Path) -> tuple[Path, ...]:
+    if isinstance(form, str):
+        return (_file(form, place, directory),)
+    return tuple(_file(each, place.at(number), directory) for number, each in enumerate(form))
 
-    def _source(self, key: str, data: object) -> Source:
-        given = self._object(key, data, ("path", "format", "mapping"))
-        pattern = self._text(f"{key}.path", given.get("path"))
-        format = self._choice(f"{key}.format", given.get("format"), FORMATS)
-        if not found_files(self.directory, pattern):
-            self._fail(f"{key}.path", f"no file is called, or fits, {pattern!r}")
-        mapping, digest = self._mapping(f"{key}.mapping", given.get("mapping"))
-        return Source(key, pattern, format, mapping, digest)
 
-    def _mapping(self, key: str, data: object) -> tuple[RecordMapping | None, str]:
-        """A mapping is a file's name, or stands here."""
-        if data is None:
-            return None, ""
-        if isinstance(data, dict):
-            return RecordMapping.of(data, f"{self.where}: {key}"), _digest(repr(data))
-        path = self._file(key, self._text(key, data))
-        return RecordMapping.load(path), _digest(path.read_text(encoding="utf-8-sig"))
+def _file(name: str, place: Place, directory: Path) -> Path:
+    path = directory / name
+    if not path.is_file():
+        raise place.error(f"there is no file {str(path)!r}")
+    return path
 
-    def _table(self, key: str, data: object) -> TableInput:
-        if isinstance(data, str):
-            data = {"path": data}
-        given = self._object(key, data, ("path", "format"))
-        pattern = self._text(f"{key}.path", given.get("path"))
-        files = found_files(self.directory, pattern)
-        if not files:
-            self._fail(f"{key}.path", f"no file is called, or fits, {pattern!r}")
-        try:
-            format = table_format(key, files[0], given.get("format"))
-            made = TableInput(key, pattern, format)
-            made.check_columns(files)
-        except InvalidInputError as error:
-            self._fail(key, str(error))
-        return made
 
-    def _annotate(self, data: object, sources: Iterable[Source]) -> dict[str, str]:
-        found = {name: kind for one in sources for name, kind in one.terms.items()}
-        if data is None:
-            return found
-        if not isinstance(data, dict):
-            self._fail("annotate", f"an attribute and a kind each, not {data!r:.60}")
-        for name, kind in data.items():
-            if kind is None or kind is False:
-                found.pop(name, None)  # what a mapping says is a term is to stay text
-                continue
-            self._choice(f"annotate.{name}", kind, TERM_KINDS)
-            found[str(name)] = kind
-        return checked_fields(found)
+def _sources(
+    form: SourceForm | list[SourceForm], place: Place, directory: Path
+) -> tuple[Source, ...]:
+    several = [form] if isinstance(form, SourceForm) else form
+    places = [place] if isinstance(form, SourceForm) else [place.at(n) for n in range(len(form))]
+    return tuple(
+        _source(f"notifications[{number}]", one, there, directory)
+        for number, (one, there) in enumerate(zip(several, places, strict=True))
+    )
 
-    def _brokers(self, data: object) -> tuple[str, ...]:
-        names = self._texts("brokers", data) if data is not None else ()
-        if len(set(names)) < len(names):
-            self._fail("brokers", "a name stands twice")
-        return names
 
-    def _output(self, data: object) -> Path:
-        path = self.directory / self._text("output", data)
-        if path.exists() and not path.is_dir():
-            self._fail("output", f"{path} is a file, and should be a folder")
-        existing = next(one for one in (path, *path.parents) if one.exists())
-        if not os.access(existing, os.W_OK):
-            self._fail("output", f"{existing} cannot be written to")
-        return path
+def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source:
+    _found(form.path, place.at("path"), directory)
+    mapping, digest = _mapping(form.mapping, place.at("mapping"), directory)
+    return Source(key, form.path, form.format, mapping, digest)
 
-    def _options(self, data: object) -> Options:
-        known = tuple(Options.__dataclass_fields__)
-        given = {} if data is None else self._object("options", data, known)
-        made: dict[str, Any] = {}
-        for name, value in given.items():
-            key = f"options.{name}"
-            if name in ("expand", "by_shard"):
-                made[name] = bool(self._flag(key, value))
-            elif name == "shards":
-                made[name] = self._count(key, value)
-            elif name == "unrecognised":
-                made[name] = self._choice(key, value, UNRECOGNISED)
-            else:
-                made[name] = self._number(key, value)
-        return Options(**made)
 
-    # Values.
+def _mapping(
+    form: str | MappingForm | None, place: Place, directory: Path
+) -> tuple[RecordMapping | None, str]:
+    if form is None:
+        return None, ""
+    if isinstance(form, MappingForm):
+        return mapping_of(form, place), _digest(repr(place.data(MappingForm)))
+    path = _file(form, place, directory)
+    return RecordMapping.load(path), _digest(path.read_text(encoding="utf-8-sig"))
 
-    def _object(self, key: str, data: object, known: tuple[str, ...]) -> dict[str, Any]:
-        if not isinstance(data, dict):
-            self._fail(key, f"expected {', '.join(known)}, not {data!r:.60}")
-        for name in data:
-            if name not in known:
-                inner = f"{key}.{name}" if key else str(name)
-                guess = suggestion(str(name), known)
-                self._fail(inner, f"unknown key; there are {', '.join(known)}{guess}")
-        return data
 
-    def _file(self, key: str, name: str) -> Path:
-        path = self.directory / name
-        if not path.is_file():
-            self._fail(key, f"there is no file {str(path)!r}")
-        return path
+def _table(form: str | TableForm, place: Place, directory: Path) -> TableInput:
+    key = str(place.path[0])
+    if isinstance(form, str):
+        files = _found(form, place, directory)
+        form = TableForm(path=form)
+    else:
+        files = _found(form.path, place.at("path"), directory)
+    try:
+        made = TableInput(key, form.path, table_format(key, files[0], form.format))
+        made.check_columns(files)
+    except InvalidInputError as error:
+        raise place.error(str(error)) from None
+    return made
 
-    def _text(self, key: str, data: object) -> str:
-        if data is None:
-            self._fail(key, "is missing")
-        if not isinstance(data, str) or not data:
-            self._fail(key, f"expected a text, not {data!r:.60}")
-        return data
 
-    def _texts(self, key: str, data: object) -> tuple[str, ...]:
-        several = data if isinstance(data, list) else [data]
-        return tuple(self._text(key, one) for one in several)
+def _found(pattern: str, place: Place, directory: Path) -> tuple[Path, ...]:
+    files = found_files(directory, pattern)
+    if not files:
+        raise place.error(f"no file is called, or fits, {pattern!r}")
+    return files
 
-    def _choice(self, key: str, data: object, known: tuple[str, ...]) -> str:
-        if data is None:
-            self._fail(key, f"is missing; there are {', '.join(known)}")
-        if data not in known:
-            guess = suggestion(str(data), known)
-            self._fail(key, f"{data!r:.60} is unknown; there are {', '.join(known)}{guess}")
-        return str(data)
 
-    def _flag(self, key: str, data: object) -> bool | None:
-        if data is not None and not isinstance(data, bool):
-            self._fail(key, f"true or false, not {data!r:.60}")
-        return data
+def _annotate(
+    form: Mapping[str, str | bool | None] | None, place: Place, sources: Iterable[Source]
+) -> dict[str, str]:
+    found = {name: kind for one in sources for name, kind in one.terms.items()}
+    for name, kind in (form or {}).items():
+        if isinstance(kind, str):
+            found[name] = kind
+        elif kind is True:
+            raise place.at(name).error(f"expected {', '.join(TERM_KINDS)} or false, not true")
+        else:
+            found.pop(name, None)  # what a mapping says is a term is to stay text
+    return checked_fields(found)
 
-    def _count(self, key: str, data: object) -> int:
-        if not isinstance(data, int) or isinstance(data, bool) or data < 1:
-            self._fail(key, f"a number from 1 on, not {data!r:.60}")
-        return data
 
-    def _number(self, key: str, data: object) -> float:
-        if not isinstance(data, (int, float)) or isinstance(data, bool) or not data >= 0:
-            self._fail(key, f"a number from 0 on, not {data!r:.60}")
-        return float(data)
+def _brokers(form: str | list[str] | None, place: Place) -> tuple[str, ...]:
+    names = (form,) if isinstance(form, str) else tuple(form or ())
+    if len(set(names)) < len(names):
+        raise place.error("a name stands twice; remove one")
+    return names
 
-    def _fail(self, key: str, reason: str) -> NoReturn:
-        place = f"{self.where}: {key}: " if key else f"{self.where}: "
-        raise InvalidInputError(place + reason)
+
+def _planner(form: str, place: Place) -> str:
+    if form not in PLANNERS:
+        raise place.error(f"{form!r:.60} is unknown{or_one_of(form, PLANNERS)}")
+    return form
+
+
+def _output(form: str, place: Place, directory: Path) -> Path:
+    path = directory / form
+    if path.exists() and not path.is_dir():
+        raise place.error(f"{path} is a file, and should be a folder")
+    existing = next(one for one in (path, *path.parents) if one.exists())
+    if not os.access(existing, os.W_OK):
+        raise place.error(f"{existing} cannot be written to")
+    return path
 
 
 def _digest(text: str) -> str:

@@ -1,44 +1,60 @@
 """Which stages have to run, and why: decided from digests before anything is done.
 
-A stage is known by its *inputs*: digests of all it reads (the part of the configuration, files by
-name, size and time of writing, the stages before it). One whose inputs are those of its last run is
-skipped. The stages that go over notifications (ingest, annotate, match) work in *runs*: new files
-are a run of their own, with a number, and become a partition of every table that follows from them.
-Each run has a digest; only runs whose digest is new are done.
+A stage is known by its *inputs*: digests of all it reads (its part of the configuration, files by
+name, size and time of writing, the stages before it). A stage whose inputs are those of its last
+run is skipped. The stages that read notifications (ingest, annotate, match) work in *runs*: new
+files are a run with a number of its own, and become a partition of every table that follows from
+them. Each run has a digest; only runs with a new digest are done.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 from kbn.ontology import Ontology
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.inputs import Stamp, files_digest_parts, found_files, stamps
 from kbn.spark.pipeline.state import RunState, StageState
-
-FORMAT = 1
-"""Goes up when the code makes other tables of the same input: everything is then done again."""
+from kbn.wording import counted
 
 STAGES = ("ingest", "annotate", "compile", "match", "medoids", "plan", "hops", "report")
 
+Action = Literal["run", "append", "skip"]
 Inputs = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a run will do about one stage: run it, append to its tables, or skip it."""
+    """What a run does about one stage: run it, append to its tables, or skip it."""
 
     stage: str
-    action: str
+    action: Action
     why: str
     inputs: Inputs = field(repr=False)
     runs: Mapping[int, RunState] = field(default_factory=dict, repr=False)
     todo: tuple[int, ...] = ()
     """The runs that have to be done, for stages that have runs."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the last runs left: the stages whose tables are all there."""
+
+    stages: Mapping[str, StageState] = field(default_factory=dict)
+    removed: Collection[str] = ()
+    """Stages that ran, and whose tables are not there any more."""
+    again: str = ""
+    """Why every stage is done again, if it is."""
+
+    def why_first(self, stage: str) -> str:
+        """Why a stage runs that is not among `stages`."""
+        if self.again:
+            return self.again
+        return "its tables were removed" if stage in self.removed else "it has not run yet"
 
 
 @dataclass(frozen=True)
@@ -66,93 +82,119 @@ class Found:
 
 def digest(*parts: Any) -> str:
     """A short hash of data that JSON can hold."""
-    return sha256(json.dumps([FORMAT, *parts], sort_keys=True).encode()).hexdigest()[:20]
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
-def decide(
-    config: PipelineConfig,
-    ontology: Ontology,
-    found: Found,
-    known: Mapping[str, StageState],
-    *,
-    full: bool = False,
-) -> list[Decision]:
-    """A decision for each stage, in order; `known` is what the stages did last."""
-    before = {} if full else dict(known)
+def decide(config: PipelineConfig, ontology: Ontology, found: Found, past: Past) -> list[Decision]:
+    """A decision for each stage, in order."""
+    deciding = _Deciding(past)
+    _decide_matches(deciding, config, ontology, found)
+    _decide_places(deciding, config, found)
+    deciding.whole("report", **{n: deciding.result_of(n) for n in deciding.made}, name=config.name)
+    return [deciding.made[stage] for stage in STAGES if stage in deciding.made]
+
+
+def _decide_matches(
+    deciding: _Deciding, config: PipelineConfig, ontology: Ontology, found: Found
+) -> None:
+    """Who gets what: ingest, annotate, compile, match."""
     options = config.options
-    made: dict[str, Decision] = {}
-
-    def whole(stage: str, **inputs: Any) -> None:
-        made[stage] = _whole(stage, {k: digest(v) for k, v in inputs.items()}, before.get(stage))
-
-    def by_run(stage: str, runs: Mapping[int, RunState], **inputs: Any) -> None:
-        settings = {k: digest(v) for k, v in inputs.items()}
-        made[stage] = _by_run(stage, settings, runs, before.get(stage))
-
-    sources = [[one.pattern, one.format, one.mapping_digest] for one in config.sources]
-    arrived = _arrived(found.sources, before.get("ingest"), known.get("ingest"))
-    by_run("ingest", arrived, mapping=sources)
-    meaning = {"ontology": ontology.digest, "annotate": [config.annotate, options.unrecognised]}
-    by_run("annotate", made["ingest"].runs, **meaning)
-    whole(
+    meaning = {
+        "ontology": ontology.digest,
+        "reasoning": [config.ontology.reasoning, config.ontology.skos],
+    }
+    deciding.by_run(
+        "ingest",
+        _arrived(found.sources, deciding.past.stages.get("ingest")),
+        mapping=[[one.pattern, one.format, one.mapping_digest] for one in config.sources],
+    )
+    deciding.by_run(
+        "annotate",
+        deciding.made["ingest"].runs,
+        **meaning,
+        fields=[config.annotate, options.unrecognised],
+    )
+    deciding.whole(
         "compile",
-        ontology=ontology.digest,
+        **meaning,
         subscriptions=[config.subscriptions.format, files_digest_parts(found.subscriptions)],
         shards=options.shards,
     )
-    compiled = digest(made["compile"].inputs)
-    how = {"subscriptions": compiled, "options": [options.expand, options.by_shard]}
-    by_run("match", made["annotate"].runs, **how)
-    published = [run.digest for run in made["annotate"].runs.values()]
-    whole("medoids", subscriptions=compiled, notifications=published)
-    placed = digest(made["medoids"].inputs)
+    deciding.by_run(
+        "match",
+        deciding.made["annotate"].runs,
+        compile=deciding.result_of("compile"),
+        options=[options.expand, options.by_shard],
+    )
+
+
+def _decide_places(deciding: _Deciding, config: PipelineConfig, found: Found) -> None:
+    """Who belongs where: medoids, plan, hops."""
+    deciding.whole(
+        "medoids", compile=deciding.result_of("compile"), annotate=deciding.result_of("annotate")
+    )
     if config.brokers:
-        whole("plan", medoids=placed, brokers=[config.brokers, config.planner])
+        deciding.whole(
+            "plan",
+            medoids=deciding.result_of("medoids"),
+            brokers=[config.brokers, config.planner],
+        )
     if config.deliveries is not None:
         log = [config.deliveries.format, files_digest_parts(found.deliveries)]
-        whole("hops", deliveries=log, options=options.misplaced_above)
-    everything = {n: [d.inputs, [r.digest for r in d.runs.values()]] for n, d in made.items()}
-    whole("report", **everything, name=config.name)
-    return [made[stage] for stage in STAGES if stage in made]
+        deciding.whole("hops", deliveries=log, options=config.options.misplaced_above)
 
 
-def _whole(stage: str, inputs: Inputs, known: StageState | None) -> Decision:
-    changed = _changed(inputs, known)
-    if not changed:
-        return Decision(stage, "skip", "nothing changed", inputs)
-    return Decision(stage, "run", changed, inputs)
+class _Deciding:
+    """The decisions made so far, against the past."""
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+        self.made: dict[str, Decision] = {}
+
+    def result_of(self, stage: str) -> list[Any]:
+        """What stands for the tables of a stage in the inputs of a later one."""
+        decision = self.made[stage]
+        return [decision.inputs, [run.digest for run in decision.runs.values()]]
+
+    def whole(self, stage: str, **given: Any) -> None:
+        """Decide about a stage that makes its tables as a whole."""
+        inputs = {name: digest(value) for name, value in given.items()}
+        changed = self._changed(stage, inputs)
+        action: Action = "run" if changed else "skip"
+        self.made[stage] = Decision(stage, action, changed or "nothing changed", inputs)
+
+    def by_run(self, stage: str, upstream: Mapping[int, RunState], **given: Any) -> None:
+        """Decide which of the runs of the stage before have to be done here."""
+        inputs = {name: digest(value) for name, value in given.items()}
+        own = digest(stage, inputs)
+        runs = {
+            n: RunState(digest(own, run.digest), run.files if stage == "ingest" else {})
+            for n, run in upstream.items()
+        }
+        known = self.past.stages.get(stage)
+        have = {} if known is None else {n: run.digest for n, run in known.runs.items()}
+        todo = tuple(n for n, run in runs.items() if have.get(n) != run.digest)
+        is_complete = not have.keys() - runs.keys()
+        action: Action
+        if not todo and is_complete:
+            action, why = "skip", "nothing changed"
+        elif len(todo) < len(runs) and is_complete:
+            action, why = "append", _new_files(sum(len(upstream[n].files) for n in todo))
+        else:
+            action, why = "run", self._changed(stage, inputs) or _OTHER_FILES[stage == "ingest"]
+        self.made[stage] = Decision(stage, action, why, inputs, runs, todo)
+
+    def _changed(self, stage: str, inputs: Inputs) -> str:
+        """What differs from the last time, in words; empty when nothing does."""
+        known = self.past.stages.get(stage)
+        if known is None:
+            return self.past.why_first(stage)
+        names = [*inputs, *(name for name in known.inputs if name not in inputs)]
+        return _spoken([name for name in names if known.inputs.get(name) != inputs.get(name)])
 
 
-def _by_run(
-    stage: str, settings: Inputs, upstream: Mapping[int, RunState], known: StageState | None
-) -> Decision:
-    """Which of the runs of the stage before have to be done here."""
-    own = digest(stage, settings)
-    runs = {
-        n: RunState(digest(own, run.digest), run.files if stage == "ingest" else {})
-        for n, run in upstream.items()
-    }
-    have = {} if known is None else {n: run.digest for n, run in known.runs.items()}
-    todo = tuple(n for n, run in runs.items() if have.get(n) != run.digest)
-    gone = [n for n in have if n not in runs]
-    if not todo and not gone:
-        return Decision(stage, "skip", "nothing changed", settings, runs)
-    if len(todo) < len(runs) and not gone:
-        files = sum(len(upstream[n].files) for n in todo)
-        why = f"{files} new files" if files else "new notifications"
-        return Decision(stage, "append", why, settings, runs, todo)
-    why = _changed(settings, known) or "files changed or are gone"
-    if stage != "ingest" and not _changed(settings, known):
-        why = "the notifications changed"
-    return Decision(stage, "run", why, settings, runs, todo)
-
-
-def _arrived(
-    sources: Iterable[dict[str, Stamp]],
-    before: StageState | None,
-    known: StageState | None,
-) -> dict[int, RunState]:
-    """The files in runs: those of the last time, if they are as they were, and one of the new."""
+def _arrived(sources: Iterable[dict[str, Stamp]], before: StageState | None) -> dict[int, RunState]:
+    """The files in runs: those of the last time, if they have not changed, and one of the new."""
     files = {f"{n}:{name}": stamp for n, one in enumerate(sources) for name, stamp in one.items()}
     kept: dict[int, RunState] = {}
     if before is not None:
@@ -163,7 +205,7 @@ def _arrived(
             files = {name: stamp for name, stamp in files.items() if name not in old}
     if files:
         # Numbers are not used twice: a table never holds parts of two runs under one.
-        number = max(known.runs, default=0) + 1 if known is not None else 1
+        number = max(before.runs, default=0) + 1 if before is not None else 1
         kept[number] = RunState(_of_files(files), files)
     return kept
 
@@ -174,16 +216,36 @@ def _of_files(files: Mapping[str, Stamp]) -> str:
 
 _SPOKEN = {
     "mapping": "how notifications are read changed",
-    "annotate": "what is annotated changed",
+    "fields": "what is annotated changed",
     "options": "options changed",
     "brokers": "the brokers or the planner changed",
+    "shards": "the number of shards changed",
 }
+_OTHER_FILES = {True: "files changed or were removed", False: "the notifications changed"}
 
 
-def _changed(inputs: Inputs, known: StageState | None) -> str:
-    """What differs from the last time, in words; empty when nothing does."""
-    if known is None:
-        return "it has not run yet"
-    names = [name for name in inputs if known.inputs.get(name) != inputs[name]]
-    names += [name for name in known.inputs if name not in inputs]
-    return ", ".join(_SPOKEN.get(name, f"the {name} changed") for name in names)
+def _new_files(count: int) -> str:
+    if not count:
+        return "new notifications"
+    return counted(count, "new file")
+
+
+def _spoken(names: Collection[str]) -> str:
+    """The changed inputs in words.
+
+    >>> _spoken(["ontology", "reasoning"]), _spoken(["compile", "annotate", "options"])
+    ('the reasoning changed', 'new results of compile and annotate, options changed')
+    """
+    results = [name for name in names if name in STAGES]
+    said = [f"new results of {_listed(results)}"] if results else []
+    for name in names:
+        # The digest of an ontology covers the level it was reasoned at.
+        is_implied = name == "ontology" and "reasoning" in names
+        if name not in STAGES and not is_implied:
+            said.append(_SPOKEN.get(name, f"the {name} changed"))
+    return ", ".join(said)
+
+
+def _listed(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

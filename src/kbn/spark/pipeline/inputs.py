@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from kbn.config import did_you_mean, or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import JSON_SUFFIXES, subscription_texts
 from kbn.ontology import Ontology
 from kbn.spark.columns import DELIVERIES, SUBSCRIPTIONS
-from kbn.spark.mapping import suggestion
 
 TABLES = {"subscriptions": SUBSCRIPTIONS, "deliveries": DELIVERIES}
 OPTIONAL = {"subscriptions": {"subscriber"}, "deliveries": {"broker"}}
@@ -82,7 +82,7 @@ class TableInput:
             if missing:
                 one = sorted(missing)[0]
                 raise InvalidInputError(
-                    f"{file} has no column {one!r}{suggestion(one, names)}; "
+                    f"{file} has no column {one!r}{did_you_mean(one, names)}; "
                     f"it has {', '.join(names)}"
                 )
 
@@ -106,10 +106,7 @@ def table_format(key: str, file: Path, given: object) -> str:
     known = TABLE_FORMATS[key]
     if given is not None:
         if given not in known:
-            guess = suggestion(str(given), known)
-            raise InvalidInputError(
-                f"format {given!r} is unknown; there are {', '.join(known)}{guess}"
-            )
+            raise InvalidInputError(f"format {given!r} is unknown{or_one_of(str(given), known)}")
         return str(given)
     if file.suffix in (".parquet", ".csv"):
         return file.suffix[1:]

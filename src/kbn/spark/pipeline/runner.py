@@ -1,10 +1,10 @@
-"""Runs a pipeline: each stage that has to run, in order; what is done is remembered at once."""
+"""Runs a pipeline: each stage that has to run, in order; what is done is written down at once."""
 
 from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kbn.errors import KbnError
 from kbn.ontology import Ontology
 from kbn.spark.pipeline.config import PipelineConfig, load_config
-from kbn.spark.pipeline.deciding import STAGES, Decision, Found, decide
+from kbn.spark.pipeline.deciding import STAGES, Action, Decision, Found, Past, decide
 from kbn.spark.pipeline.report import write_report
 from kbn.spark.pipeline.stages import BY_RUN, WORK, Job, tables_of
 from kbn.spark.pipeline.state import StageState, State, now
@@ -37,7 +37,7 @@ class Outcome:
     """What became of one stage."""
 
     stage: str
-    action: str
+    action: Action
     why: str
     rows: dict[str, int]
     seconds: float
@@ -50,12 +50,16 @@ class Outcome:
 def plan(
     config: PipelineConfig | str | Path, ontology: Ontology | None = None, *, full: bool = False
 ) -> list[Decision]:
-    """What `run` would do about each stage now, and why; needs no Spark and changes nothing."""
-    declared = config if isinstance(config, PipelineConfig) else load_config(config)
+    """What `run` would do about each stage now, and why; needs no Spark and changes nothing.
+
+    ```python
+    for decision in plan("pets.yaml"):
+        print(decision.stage, decision.action, decision.why)
+    ```
+    """
+    declared = _declared(config)
     state = State() if full else State.read(declared.output)
-    known = _still_there(declared, state)
-    loaded = ontology if ontology is not None else declared.ontology.load()
-    return decide(declared, loaded, Found.of(declared), known, full=full)
+    return _planned(declared, ontology or declared.ontology.load(), state, full)
 
 
 def run(
@@ -69,14 +73,41 @@ def run(
     """Bring the output folder up to date; what became of each stage.
 
     The file, the paths it names and the ontology are checked first. `spark` is a session, or a
-    function that starts one when it turns out to be needed. With `full` everything is done again.
-    Stages after `until` are left alone.
+    function that starts one when it is needed. With `full` everything is done again. Stages after
+    `until` are left alone.
+
+    ```python
+    for outcome in run("pets.yaml", kbn.spark.session):
+        print(outcome.stage, outcome.action, outcome.rows)
+    ```
     """
-    say = progress or (lambda stage, done, total: None)
-    declared = config if isinstance(config, PipelineConfig) else load_config(config)
+    declared = _declared(config)
     ontology = declared.ontology.load()
     with _alone(declared.output):
-        return _run(declared, ontology, spark, full, STAGES.index(until), say)
+        state = State() if full else State.read(declared.output)
+        decisions = _planned(declared, ontology, state, full)
+        wanted = [one for one in decisions if STAGES.index(one.stage) <= STAGES.index(until)]
+        state.name = declared.name
+        work = _Run(declared, ontology, spark, state, progress or _silent)
+        return work.through(wanted)
+
+
+def table(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
+    """A table that a pipeline made, all runs together.
+
+    ```python
+    counts = table(spark, load_config("pets.yaml"), "counts")
+    ```
+    """
+    return Tables(config.output / "tables").read(spark, name)
+
+
+def _declared(config: PipelineConfig | str | Path) -> PipelineConfig:
+    return config if isinstance(config, PipelineConfig) else load_config(config)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
 
 
 @contextmanager
@@ -91,61 +122,51 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _run(
-    declared: PipelineConfig,
-    ontology: Ontology,
-    spark: Session,
-    full: bool,
-    last: int,
-    say: Progress,
-) -> list[Outcome]:
-    wanted = plan(declared, ontology, full=full)
-    decisions = [one for one in wanted if STAGES.index(one.stage) <= last]
-    todo = [decision for decision in decisions if decision.action != "skip"]
-    state = State() if full else State.read(declared.output)
-    state.name = declared.name
-    job = None
-    done = 0
-    outcomes = []
-    for decision in decisions:
-        before = time.perf_counter()
-        if decision.action != "skip":
-            say(decision.stage, done, len(todo))
-            if job is None:
-                job = _begun(declared, ontology, spark, state, say, len(todo))
-                before = time.perf_counter()
-            _do(job, decision, state)
-            done += 1
-        known = state.stages[decision.stage]
-        seconds = 0.0 if decision.action == "skip" else time.perf_counter() - before
-        outcomes.append(
-            Outcome(decision.stage, decision.action, decision.why, dict(known.rows), seconds)
-        )
-    return outcomes
+class _Run:
+    """One run of a pipeline: Spark starts with the first stage that has something to do."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        ontology: Ontology,
+        spark: Session,
+        state: State,
+        say: Progress,
+    ) -> None:
+        self.config = config
+        self.ontology = ontology
+        self.spark = spark
+        self.state = state
+        self.say = say
+
+    def through(self, decisions: list[Decision]) -> list[Outcome]:
+        """Do what was decided."""
+        total = sum(decision.action != "skip" for decision in decisions)
+        job: Job | None = None
+        done = 0
+        outcomes = []
+        for decision in decisions:
+            seconds = 0.0
+            if decision.action != "skip":
+                self.say(decision.stage, done, total)
+                job = job or self._begun(total)
+                seconds = _do(job, decision, self.state)
+                done += 1
+            rows = dict(self.state.stages[decision.stage].rows)
+            outcomes.append(Outcome(decision.stage, decision.action, decision.why, rows, seconds))
+        return outcomes
+
+    def _begun(self, total: int) -> Job:
+        tables = Tables(self.config.output / "tables")
+        tables.clear_unfinished()
+        _forget_what_is_not_declared(self.config, self.state, tables)
+        self.say("starting Spark", 0, total)
+        session = self.spark() if callable(self.spark) else self.spark
+        return Job(self.config, self.ontology, tables, session)
 
 
-def table(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
-    """A table that a pipeline made, all runs together."""
-    return Tables(config.output / "tables").read(spark, name)
-
-
-def _begun(
-    config: PipelineConfig,
-    ontology: Ontology,
-    spark: Session,
-    state: State,
-    say: Progress,
-    total: int,
-) -> Job:
-    tables = Tables(config.output / "tables")
-    tables.clear_unfinished()
-    _forget_what_is_not_declared(config, state, tables)
-    say("starting Spark", 0, total)
-    session = spark() if callable(spark) else spark
-    return Job(config, ontology, tables, session)
-
-
-def _do(job: Job, decision: Decision, state: State) -> None:
+def _do(job: Job, decision: Decision, state: State) -> float:
+    """Do one stage and write down that it is done; the seconds it took."""
     before = time.perf_counter()
     names = tables_of(decision.stage, job.config)
     if decision.stage == "report":
@@ -161,16 +182,28 @@ def _do(job: Job, decision: Decision, state: State) -> None:
         decision.inputs, decision.runs, rows, round(seconds, 3), now()
     )
     state.write(job.out)
+    return seconds
 
 
-def _still_there(config: PipelineConfig, state: State) -> dict[str, StageState]:
-    """The stages whose tables have not been removed since."""
+def _planned(
+    config: PipelineConfig, ontology: Ontology, state: State, full: bool
+) -> list[Decision]:
+    return decide(config, ontology, Found.of(config), _past(config, state, full))
+
+
+def _past(config: PipelineConfig, state: State, full: bool) -> Past:
+    """What the last runs left, as far as their tables are still there."""
+    if full:
+        return Past(again="--full: everything is done again")
+    if state.is_outdated:
+        return Past(again="another version of kbn made what is there")
     tables = Tables(config.output / "tables")
-    return {
+    there = {
         stage: known
         for stage, known in state.stages.items()
         if _outputs_are_there(stage, known, config, tables)
     }
+    return Past(there, state.stages.keys() - there.keys())
 
 
 def _outputs_are_there(
@@ -186,12 +219,12 @@ def _outputs_are_there(
 
 
 def _forget_what_is_not_declared(config: PipelineConfig, state: State, tables: Tables) -> None:
-    """Tables of stages that the file declared once and does not any more."""
-    declared: Sequence[str] = [
+    """Remove the tables of stages that the file declared once and does not declare now."""
+    undeclared = [
         *(() if config.deliveries else ("hops",)),
         *(() if config.brokers else ("plan",)),
     ]
-    for stage in declared:
+    for stage in undeclared:
         if state.stages.pop(stage, None) is not None:
             for name in tables_of(stage, config):
                 tables.remove(name)

@@ -18,7 +18,11 @@ from kbn.errors import InvalidInputError
 from kbn.spark.pipeline.inputs import Stamp
 
 FILE = "state.json"
-FORMAT = 1
+FORMAT = 2
+"""Goes up when `state.json` changes, or when the code makes other tables of the same input.
+
+Everything is then done again.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class State:
 
     name: str = ""
     stages: dict[str, StageState] = field(default_factory=dict)
+    is_outdated: bool = False
+    """Whether another version of kbn left what is there: it counts for nothing."""
 
     @classmethod
     def read(cls, out: Path) -> State:
@@ -61,7 +67,7 @@ class State:
                 f"{path} is damaged ({error}); run with --full to do all again"
             ) from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            return cls()  # of another version of kbn: all is done again
+            return cls(is_outdated=True)
         return cls(data["name"], {name: _stage(one) for name, one in data["stages"].items()})
 
     def write(self, out: Path) -> None:

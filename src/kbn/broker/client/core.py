@@ -1,0 +1,529 @@
+"""The client's side, without sockets: requests of the application and messages of brokers go in,
+effects come out.
+
+The core repeats what was not answered, says everything again to a broker that has forgotten it,
+keeps every durable notification until a broker has stored it, and gives each notification to the
+application once, in the order of its publisher.
+
+It is made of parts that do not know each other; the core passes values between them:
+
+    Publisher      what is published: numbers, grants, what is unconfirmed     publisher.py
+    Subscriptions  what is subscribed to and advertised                        subscriptions.py
+    Deliveries     what the application is given: once, in order               deliveries.py
+    ClientMove     the move to another broker, a table of states               move.py
+    Requests       what one broker was asked and has not answered              requests.py
+    Inbox          what one broker delivers: repetitions, credit               inbox.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, assert_never
+
+from kbn.broker.client.deliveries import Deliveries
+from kbn.broker.client.effects import (
+    Confirmed,
+    Delivered,
+    Dial,
+    Effect,
+    Failed,
+    HangUp,
+    Moved,
+    OntologyChanged,
+)
+from kbn.broker.client.inbox import Inbox
+from kbn.broker.client.move import ClientMove, MoveEvent, MoveStep
+from kbn.broker.client.publisher import Publisher
+from kbn.broker.client.requests import CHANGES, Request, Requests
+from kbn.broker.client.settings import ClientSettings
+from kbn.broker.client.subscriptions import Subscriptions
+from kbn.broker.client.timer import Timer
+from kbn.broker.messages import (
+    Alive,
+    Answer,
+    Ask,
+    Barrier,
+    BarrierReached,
+    ConnAck,
+    Connect,
+    Deliver,
+    Done,
+    Grant,
+    Leave,
+    Left,
+    Message,
+    NewOntology,
+    Peer,
+    Redirect,
+    Refused,
+    ReportHops,
+    Send,
+    Subscribe,
+    Taken,
+    ToClient,
+)
+
+REPEATED_MAX = 64
+
+
+class BrokerSession:
+    """What the client knows of its conversation with one broker."""
+
+    __slots__ = ("broker", "granted", "inbox", "known_epoch", "peer", "requests", "state")
+
+    def __init__(self, broker: str, inbox: Inbox, requests: Requests) -> None:
+        self.broker = broker
+        self.peer = Peer("broker", broker)
+        self.inbox = inbox
+        self.requests = requests
+        self.state: Literal["away", "connecting", "attached"] = "away"
+        self.granted = 0  # how much may be published, when the connection began
+        self.known_epoch = 0  # the epoch of the broker that was told our subscriptions
+
+
+class ClientCore:
+    """One client, of any number of subscriptions, at one broker, or at two while it moves.
+
+    A method that asks for something returns what to do, like every other; the answer comes later,
+    as `Confirmed` or `Failed` with the number that the method was given or gave out. The `epoch`
+    is a number that is larger each time the client's process starts.
+    """
+
+    def __init__(
+        self, name: str, broker: str, epoch: int, settings: ClientSettings | None = None
+    ) -> None:
+        self.name = name
+        self._epoch = epoch
+        self._settings = settings = settings or ClientSettings()
+        self._home = self._new_session(broker, is_home=True)
+        self._sessions = {broker: self._home}
+        self._move = ClientMove()
+        self._publisher = Publisher(settings.published)
+        self._subscriptions = Subscriptions()
+        self._deliveries = Deliveries()
+        self._last_request = 0
+        self._heartbeat = Timer(settings.heartbeat_s)
+        self._retransmission = Timer(settings.retransmit_s)
+        self._hops_report = Timer(None)
+        self._out: list[Effect] = []
+
+    def _new_session(self, broker: str, *, is_home: bool) -> BrokerSession:
+        settings = self._settings
+        return BrokerSession(
+            broker,
+            Inbox(
+                settings.window,
+                acknowledges_each=settings.retransmit_s is not None,
+                holds=not is_home,
+            ),
+            Requests(holds_barriers=not is_home),
+        )
+
+    @property
+    def broker(self) -> str:
+        """The broker the client is at."""
+        return self._home.broker
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether its broker has admitted it and the connection stands."""
+        return self._home.state == "attached"
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether brokers keep what comes while it is away."""
+        return self._settings.durable
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it is between two brokers."""
+        return self._move.is_under_way
+
+    @property
+    def unpublished(self) -> int:
+        """How many notifications wait for a grant, or durable ones for a broker to store them."""
+        return self._publisher.unpublished
+
+    @property
+    def stored_up_to(self) -> int:
+        """A broker has stored the durable notifications of this epoch up to this number."""
+        return self._publisher.stored_up_to
+
+    # What the application asks.
+
+    def subscribe(self, subscription: str, *, is_text: bool = True) -> tuple[int, list[Effect]]:
+        """Subscribe; the number of the subscription, and what to do."""
+        message = self._subscriptions.subscribe(subscription, is_text=is_text)
+        self._change("subscribe", message.id, message)
+        return message.id, self._finish()
+
+    def unsubscribe(self, id: int) -> list[Effect]:
+        """Take a subscription back."""
+        message = self._subscriptions.unsubscribe(id)
+        if message is not None:
+            self._change("unsubscribe", id, message)
+        return self._finish()
+
+    def advertise(self, advertisement: str, *, is_text: bool = True) -> tuple[int, list[Effect]]:
+        """Say what will be published; confirmed when the whole network knows."""
+        message = self._subscriptions.advertise(advertisement, is_text=is_text)
+        self._change("advertise", message.id, message)
+        return message.id, self._finish()
+
+    def unadvertise(self, id: int) -> list[Effect]:
+        """Take an advertisement back."""
+        message = self._subscriptions.unadvertise(id)
+        if message is not None:
+            self._change("unadvertise", id, message)
+        return self._finish()
+
+    def publish(self, content: bytes, time: float, durable: bool) -> tuple[int, list[Effect]]:
+        """Publish; a durable one is confirmed by its number when a broker has stored it."""
+        number = self._publisher.add(content, time, durable)
+        if durable and number <= self._publisher.stored_up_to:
+            self._out.append(Confirmed("publish", number))
+        else:
+            self._publish()
+        return number, self._finish()
+
+    def barrier(self) -> tuple[int, list[Effect]]:
+        """Ask for a confirmation when every request so far is in force in the whole network."""
+        request = self._next_request("barrier")
+        self._ask(self._home, request, Barrier(request.number))
+        return request.number, self._finish()
+
+    def ask(self, what: str, about: dict[str, Any]) -> tuple[int, list[Effect]]:
+        """Ask the broker itself something."""
+        request = self._next_request("ask")
+        self._ask(self._home, request, Ask(request.number, what, about))
+        return request.number, self._finish()
+
+    def move(self, broker: str, url: str) -> list[Effect]:
+        """Go to another broker."""
+        self._redirected(Redirect(broker, url))
+        return self._finish()
+
+    def leave(self) -> list[Effect]:
+        """Ask the broker to forget this client, after it has delivered what is on its way."""
+        self._leave(self._home)
+        return self._finish()
+
+    def consumed(self, delivered: Delivered) -> list[Effect]:
+        """The application is done with a notification: another may be sent."""
+        session = self._sessions.get(delivered.broker)
+        if session is not None:
+            self._send_all(session, session.inbox.done_with(delivered.delivery))
+        return self._finish()
+
+    def acknowledge(self) -> list[Effect]:
+        """Acknowledge everything that is done with, without waiting for more: before the end."""
+        for session in self._sessions.values():
+            if session.state == "attached":
+                self._send_all(session, session.inbox.acknowledge())
+        return self._finish()
+
+    # What happens.
+
+    def connected(self, broker: str, now: float) -> list[Effect]:
+        """A connection to a broker stands (again): say who we are."""
+        session = self._sessions.get(broker)
+        if session is not None:
+            self._connect(session)
+        return self._finish()
+
+    def disconnected(self, broker: str, now: float) -> list[Effect]:
+        """A connection is broken; the shell tries again."""
+        session = self._sessions.get(broker)
+        if session is not None:
+            session.state = "away"
+            if session is not self._home and not self._settings.durable:
+                # An old broker keeps nothing for us; a new one that is away changes nothing.
+                self._take(MoveEvent.RELEASED)
+        return self._finish()
+
+    def unreachable(self, broker: str, reason: str) -> list[Effect]:
+        """A broker we were sent to cannot be reached: stay."""
+        if self._move.is_arriving and self._move.target.broker == broker:
+            self._out.append(Failed("move", 0, "TransportError", reason))
+            self._take(MoveEvent.TURNED_AWAY)
+        return self._finish()
+
+    def receive(self, message: ToClient, broker: str, now: float) -> list[Effect]:
+        """Handle a message from a broker."""
+        session = self._sessions.get(broker)
+        if session is None:
+            return []
+        match message:
+            case Deliver():
+                self._delivered(message, session)
+            case Taken(number):
+                self._stored(number)
+            case Grant(total):
+                if session is self._home:
+                    self._publisher.grant(total)
+                    self._publish()
+            case ConnAck():
+                self._admitted(message, session)
+            case Done(what, id):
+                if self._answered(Request(what, id), session) and session is self._home:
+                    self._out.append(Confirmed(what, id))
+            case BarrierReached(number):
+                self._barrier_reached(number, session)
+            case Left(number):
+                self._left(Request("leave", number), session)
+            case Answer(number, about):
+                if self._answered(Request("ask", number), session):
+                    self._out.append(Confirmed("ask", number, about))
+            case Refused():
+                self._refused(message, session)
+            case Redirect():
+                if session is self._home:
+                    self._redirected(message)
+            case ReportHops(every_s):
+                self._hops_report = Timer(every_s, now)
+                self._send(session, self._deliveries.hops())
+            case NewOntology(ontology):
+                self._out.append(OntologyChanged(ontology))
+            case Alive():
+                pass
+            case _:
+                assert_never(message)
+        return self._finish()
+
+    def tick(self, now: float) -> list[Effect]:
+        """Do what is due by the clock: give signs of life, repeat what was not answered."""
+        if self._heartbeat.is_due(now):
+            for session in self._sessions.values():
+                if session.state == "attached":
+                    self._send(session, Alive())
+                    self._send_all(session, session.inbox.acknowledge())
+        if self._hops_report.is_due(now) and self.is_attached:
+            self._send(self._home, self._deliveries.hops())
+        if self._retransmission.is_due(now):
+            for session in self._sessions.values():
+                self._repeat(session)
+        return self._finish()
+
+    # Connections.
+
+    def _connect(self, session: BrokerSession) -> None:
+        session.state = "connecting"
+        settings = self._settings
+        self._send(
+            session,
+            Connect(
+                self.name, self._epoch, token=settings.token, durable=settings.durable,
+                window=settings.window, when_slow=settings.when_slow,
+                published=self._publisher.stored_up_to, with_path=settings.with_path,
+            ),
+        )  # fmt: skip
+
+    def _admitted(self, admitted: ConnAck, session: BrokerSession) -> None:
+        if session.state != "connecting":
+            return
+        session.state = "attached"
+        session.granted = admitted.credit
+        is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
+        session.known_epoch = admitted.epoch
+        session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)
+        if not is_resumed:
+            self._subscribe_again(session)
+        if session is self._home:
+            self._publisher.connected(admitted.credit)
+        elif self._move.is_arriving:
+            self._take(MoveEvent.ADMITTED)
+        self._send_all(session, session.requests.sendable())
+        if session is self._home:
+            self._stored(admitted.taken)
+            self._send_all(session, self._publisher.resend())
+            self._publish()
+
+    def _subscribe_again(self, session: BrokerSession) -> None:
+        """Say every subscription and advertisement to a broker that knows none of them.
+
+        The application has had its confirmation, or still waits for it under the same number.
+        """
+        for message in self._subscriptions:
+            what = "subscribe" if isinstance(message, Subscribe) else "advertise"
+            session.requests.note(Request(what, message.id), message)
+
+    def _repeat(self, session: BrokerSession) -> None:
+        if session.state == "connecting":
+            self._connect(session)
+        elif session.state == "attached":
+            self._send_all(session, session.requests.sendable(REPEATED_MAX))
+            if session is self._home:
+                self._send_all(session, self._publisher.repeat(REPEATED_MAX))
+
+    # Requests and answers.
+
+    def _change(self, what: str, id: int, message: Message) -> None:
+        """Tell every broker that must know what we want: while arriving at a new one, both."""
+        sessions = list(self._sessions.values()) if self._move.is_arriving else [self._home]
+        for session in sessions:
+            self._ask(session, Request(what, id), message)
+
+    def _ask(self, session: BrokerSession, request: Request, message: Message) -> None:
+        sendable = session.requests.add(request, message)
+        if session.state == "attached":
+            self._send_all(session, sendable)
+
+    def _answered(self, request: Request, session: BrokerSession) -> bool:
+        """Whether an answer was waited for; barriers may have waited for it, too."""
+        was_waiting = session.requests.answered(request)
+        if was_waiting and request.what in CHANGES:
+            self._send_all(session, session.requests.barriers())
+        return was_waiting
+
+    def _barrier_reached(self, number: int, session: BrokerSession) -> None:
+        if self._answered(Request("join", number), session):
+            if session.requests.has_changed:
+                self._take(MoveEvent.CHANGED_SINCE)
+                self._send_all(session, session.requests.barriers())
+            else:
+                self._take(MoveEvent.IN_FORCE)
+        elif self._answered(Request("barrier", number), session):
+            self._out.append(Confirmed("barrier", number))
+
+    def _refused(self, refused: Refused, session: BrokerSession) -> None:
+        if refused.kind == "NotGreetedError":
+            if session.state == "attached":
+                self._connect(session)
+            return
+        request = Request(refused.what, refused.reference)
+        if refused.what == "barrier" and session.requests.is_waiting(
+            Request("join", refused.reference)
+        ):
+            request = Request("join", refused.reference)
+        # One that was granted and is refused now (by a new ontology, say) is kept for later.
+        if self._answered(request, session) and session is self._home:
+            self._subscriptions.refused(*request)
+        self._out.append(Failed(*request, refused.kind, refused.reason, refused.durable))
+        if session is not self._home:
+            self._take(MoveEvent.TURNED_AWAY)
+
+    # Publishing.
+
+    def _publish(self) -> None:
+        """Send what waits, as far as the broker's grant goes; nothing while moving."""
+        home = self._home
+        if home.state == "attached" and self._move.may_publish:
+            for publish in self._publisher.sendable():
+                self._out.append(Send(home.peer, publish))
+
+    def _stored(self, number: int) -> None:
+        for confirmed in self._publisher.confirm(number):
+            self._out.append(Confirmed("publish", confirmed))
+        self._go_when_stored()
+
+    # Deliveries.
+
+    def _delivered(self, delivery: Deliver, session: BrokerSession) -> None:
+        inbox = session.inbox
+        if not inbox.accept(delivery):
+            self._send_all(session, inbox.answer_unaccepted(delivery))
+        elif inbox.held is not None:
+            inbox.held.append(delivery)
+        else:
+            self._hand_over(delivery, session)
+
+    def _hand_over(self, delivery: Deliver, session: BrokerSession) -> None:
+        if self._deliveries.is_due(delivery, in_order=session.inbox.in_order):
+            self._out.append(Delivered(delivery, session.broker))
+        else:
+            self._send_all(session, session.inbox.done_with(delivery))
+
+    # Moving.
+
+    def _redirected(self, redirect: Redirect) -> None:
+        self._do_all(self._move.redirected(redirect, self._home.broker))
+        self._go_when_stored()
+
+    def _go_when_stored(self) -> None:
+        if not self._publisher.has_unconfirmed:
+            self._take(MoveEvent.ALL_STORED)
+
+    def _left(self, request: Request, session: BrokerSession) -> None:
+        if not self._answered(request, session):
+            return
+        if session is self._home:
+            self._out.append(Confirmed(*request))
+        else:
+            self._take(MoveEvent.RELEASED)
+
+    def _take(self, event: MoveEvent) -> None:
+        self._do_all(self._move.on(event))
+
+    def _do_all(self, steps: Iterable[MoveStep]) -> None:
+        for step in steps:
+            self._do(step)
+
+    def _do(self, step: MoveStep) -> None:
+        match step:
+            case MoveStep.DIAL:
+                broker, url = self._move.target.broker, self._move.target.url
+                self._sessions[broker] = self._new_session(broker, is_home=False)
+                self._out.append(Dial(broker, url))
+            case MoveStep.ASK_BARRIER:
+                request = self._next_request("join")
+                self._other.requests.add(request, Barrier(request.number))
+            case MoveStep.SWITCH:
+                self._switch(self._home, self._other)
+            case MoveStep.HANG_UP:
+                del self._sessions[broker := self._other.broker]
+                self._out.append(HangUp(broker))
+            case MoveStep.DELIVER_HELD:
+                self._deliver_held()
+            case MoveStep.PUBLISH:
+                self._publish()
+            case MoveStep.FOLLOW:
+                postponed = self._move.take_postponed()
+                if postponed is not None:
+                    self._redirected(postponed)
+            case _:
+                assert_never(step)
+
+    @property
+    def _other(self) -> BrokerSession:
+        """The broker that is not home; only while moving."""
+        [other] = (each for each in self._sessions.values() if each is not self._home)
+        return other
+
+    def _switch(self, old: BrokerSession, new: BrokerSession) -> None:
+        """Everything now reaches the new broker too: it is home, and the old one lets us go."""
+        self._home = new
+        self._publisher.connected(new.granted)
+        old.inbox.acknowledges_each = True
+        self._leave(old)
+        for request, message in old.requests.take("barrier", "ask"):
+            self._ask(new, request, message)
+
+    def _leave(self, session: BrokerSession) -> None:
+        request = self._next_request("leave")
+        self._send_all(session, session.inbox.acknowledge())
+        self._ask(session, request, Leave(request.number))
+
+    def _deliver_held(self) -> None:
+        """The old broker has delivered everything: continue with what the new one delivered."""
+        home = self._home
+        self._deliveries.moved()
+        for delivery in home.inbox.release():
+            self._hand_over(delivery, home)
+        self._out.append(Moved(home.broker))
+        home.requests.holds_barriers = False
+        self._send_all(home, home.requests.barriers())
+
+    def _next_request(self, what: str) -> Request:
+        self._last_request += 1
+        return Request(what, self._last_request)
+
+    def _send(self, session: BrokerSession, message: Any) -> None:
+        self._out.append(Send(session.peer, message))
+
+    def _send_all(self, session: BrokerSession, messages: Sequence[Any]) -> None:
+        for message in messages:
+            self._out.append(Send(session.peer, message))
+
+    def _finish(self) -> list[Effect]:
+        out, self._out = self._out, []
+        return out

@@ -1,0 +1,62 @@
+"""Effects: what a client's core asks its shell to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+from kbn.broker.messages import Deliver, Send
+
+
+class Dial(NamedTuple):
+    """Open a connection to a broker."""
+
+    broker: str
+    url: str
+
+
+class HangUp(NamedTuple):
+    """Close the connection to a broker."""
+
+    broker: str
+
+
+class Delivered(NamedTuple):
+    """A notification for the application; say `consumed` when it is done with it."""
+
+    delivery: Deliver
+    broker: str
+
+
+class Confirmed(NamedTuple):
+    """A request is done: `what` as in `Done`, or publish, barrier, ask, leave."""
+
+    what: str
+    reference: int
+    about: Mapping[str, Any] = MappingProxyType({})
+
+
+class Failed(NamedTuple):
+    """A request was refused; of a notification, `durable` tells which of its numbers is meant."""
+
+    what: str
+    reference: int
+    kind: str
+    reason: str
+    durable: bool = False
+
+
+class OntologyChanged(NamedTuple):
+    """The broker reasons with another ontology from now on."""
+
+    ontology: str
+
+
+class Moved(NamedTuple):
+    """The client is at another broker now."""
+
+    broker: str
+
+
+Effect: TypeAlias = Send | Dial | HangUp | Delivered | Confirmed | Failed | OntologyChanged | Moved

@@ -1,0 +1,157 @@
+"""Trees: where the values of a document come from, and on which lines they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_origin
+
+from kbn.config import forms
+from kbn.config.problems import Path
+from kbn.config.scalars import NULL, plain_kind, value_of
+from kbn.config.yaml_nodes import ALIASED_MAX, DEPTH_MAX, TAG, NotYamlError, is_quoted, line_of
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a value stands; `column` when its text stands there as it is, on one line."""
+
+    line: int
+    column: int | None = None
+
+
+class Tree(Protocol):
+    """The values of a document."""
+
+    def plain(self, path: Path, type: Any) -> Any:
+        """The value at a path as plain data, read as what `type` expects."""
+
+    def mark(self, path: Path, *, of_key: bool = False) -> Mark | None:
+        """Where the value, or its key, stands; of one that is missing, where its parent does."""
+
+
+class DataTree:
+    """Plain data that was given, or read from JSON; lines come from nodes when there are any."""
+
+    def __init__(self, data: Any, nodes: Callable[[], YamlTree | None] = lambda: None) -> None:
+        self._data = data
+        self._nodes = nodes
+
+    def plain(self, path: Path, type: Any) -> Any:
+        found = self._data
+        for key in path:
+            found = found[key]
+        return found
+
+    def mark(self, path: Path, *, of_key: bool = False) -> Mark | None:
+        nodes = self._nodes()
+        return None if nodes is None else nodes.mark(path, of_key=of_key)
+
+
+class YamlTree:
+    """A tree of YAML nodes."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def plain(self, path: Path, type: Any) -> Any:
+        node = self._root
+        for key in path:
+            node = node.value[key] if isinstance(key, int) else _pairs(node)[key][1]
+        return None if node is None else _Expansion().of(node, type)
+
+    def mark(self, path: Path, *, of_key: bool = False) -> Mark | None:
+        if self._root is None:
+            return Mark(1)
+        node, key_node = self._root, self._root
+        for key in path:
+            inner = _inner(node, key)
+            if inner is None:
+                return Mark(line_of(node))
+            key_node, node = inner
+        return Mark(line_of(key_node)) if of_key else Mark(line_of(node), _column(node))
+
+
+class _Expansion:
+    """Turns nodes into plain data; a node that is used again, by an alias, counts each time."""
+
+    def __init__(self) -> None:
+        self._used: set[int] = set()
+        self._again = 0
+
+    def of(self, node: Any, type: Any, depth: int = 1) -> Any:
+        self._again += id(node) in self._used
+        self._used.add(id(node))
+        if self._again > ALIASED_MAX:
+            reason = f"aliases stand for more than {ALIASED_MAX:,} values; write fewer"
+            raise NotYamlError(reason, line_of(node))
+        if depth > DEPTH_MAX:
+            reason = f"nested deeper than {DEPTH_MAX} levels, aliases expanded"
+            raise NotYamlError(reason, line_of(node))
+        match node.id:
+            case "mapping":
+                _check_tag(node, "map")
+                return {
+                    key.value: self.of(value, forms.inside(type, key.value), depth + 1)
+                    for key, value in node.value
+                }
+            case "sequence":
+                _check_tag(node, "seq")
+                inner = forms.inside(type, 0)
+                return [self.of(each, inner, depth + 1) for each in node.value]
+            case _:
+                return _scalar(node, type)
+
+
+def _scalar(node: Any, type: Any) -> Any:
+    kind = node.tag.removeprefix(TAG)
+    expected = forms.scalars(type)
+    only = expected[0] if len(expected) == 1 else None
+    if only is not None and kind != NULL:
+        plain = forms.unannotated(only)
+        written = forms.is_as_written(only)
+        if get_origin(plain) is Literal or (plain is str and written):
+            return node.value
+        if plain in (int, float) and written:
+            return _number(value_of(node.value, plain_kind(node.value)), plain)
+    try:
+        return value_of(node.value, kind)
+    except ValueError:
+        reason = f"not understood: {_short(node.tag)}; use plain texts, numbers, true and false"
+        raise NotYamlError(reason, line_of(node)) from None
+
+
+def _number(value: Any, type: Any) -> Any:
+    """A whole number may be written 30.0."""
+    is_whole = type is int and isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value
+
+
+def _check_tag(node: Any, expected: str) -> None:
+    if node.tag != TAG + expected:
+        reason = f"not YAML that a configuration may use: the tag {_short(node.tag)}; remove it"
+        raise NotYamlError(reason, line_of(node))
+
+
+def _short(tag: str) -> str:
+    return "!!" + tag.removeprefix(TAG) if tag.startswith(TAG) else tag
+
+
+def _pairs(node: Any) -> dict[str, Any]:
+    return {pair[0].value: pair for pair in node.value} if node.id == "mapping" else {}
+
+
+def _inner(node: Any, key: str | int) -> Any:
+    """The key's node and the value's; None when there is no such value."""
+    if isinstance(key, str):
+        return _pairs(node).get(key)
+    if node.id == "sequence" and key < len(node.value):
+        return node.value[key], node.value[key]
+    return None
+
+
+def _column(node: Any) -> int | None:
+    is_whole = node.start_mark.line == node.end_mark.line
+    if node.id != "scalar" or node.style in ("|", ">") or not is_whole:
+        return None
+    return int(node.start_mark.column) + 1 + is_quoted(node)
