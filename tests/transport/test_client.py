@@ -268,23 +268,26 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
 
 def test_a_publisher_that_moves_loses_nothing() -> None:
     async def story() -> None:
-        async with three_brokers("acyclic", keeps=True) as (_a, b, c):
-            async with kbn.connect(b.url) as ann, kbn.connect(c.url, name="bob") as bob:
-                feed = await ann.subscribe("n any").settled()
-                sent = 0
+        async with (
+            three_brokers("acyclic", keeps=True) as (_a, b, c),
+            kbn.connect(b.url) as ann,
+            kbn.connect(c.url, name="bob") as bob,
+        ):
+            feed = await ann.subscribe("n any").settled()
+            sent = 0
 
-                async def publishing() -> None:
-                    nonlocal sent
-                    for sent in range(300):
-                        await bob.publish({"n": sent}, durable=True)
+            async def publishing() -> None:
+                nonlocal sent
+                for sent in range(300):
+                    await bob.publish({"n": sent}, durable=True)
 
-                task = asyncio.ensure_future(publishing())
-                for target in (b, c, b):
-                    reached = sent + 40
-                    await until(lambda reached=reached: sent >= reached)  # type: ignore[misc]
-                    await bob.move(target.url)
-                await task
-                assert [n["n"] for n in await take(feed, 300)] == list(range(300))
+            task = asyncio.ensure_future(publishing())
+            for target in (b, c, b):
+                reached = sent + 40
+                await until(lambda reached=reached: sent >= reached)  # type: ignore[misc]
+                await bob.move(target.url)
+            await task
+            assert [n["n"] for n in await take(feed, 300)] == list(range(300))
 
     run(story())
 
