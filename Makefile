@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.kbn-ready
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow test-random check format bench clean
+.PHONY: help setup java demo test test-slow test-random test-long test-python check format bench clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,13 @@ test-slow: setup  ## the tests that take minutes
 # RANDOM_ARGS="--seconds 1800" goes on for half an hour; "--seed N" repeats a run.
 test-random: setup  ## the random tests with fresh seeds; prints how to replay
 	@$(BIN)/python scripts/test-random --workers $(WORKERS) $(RANDOM_ARGS)
+
+# Longer than a build may take. docs/reference/long-tests.md keeps the last result.
+test-long: setup java  ## what takes longer than a build may: thousands of fresh worlds, thorough random tests
+	@scripts/test-long
+
+test-python:  ## the fast tests that need no Spark on another Python: VERSION=3.13
+	@scripts/test-python $(VERSION)
 
 check: setup  ## formatting, lint, strict types
 	@scripts/check

@@ -254,13 +254,14 @@ def test_one_that_moves_may_have_two_parents_for_a_while() -> None:
     a.sessions.check_link("new", "parent", "new")
 
 
-def test_one_that_was_left_is_refused_until_it_comes_anew() -> None:
+def test_why_a_neighbour_was_left_is_known_until_it_is_forgotten() -> None:
     a = End("a", "b")
-    a.sessions.leave("b")
-    with pytest.raises(InvalidInputError, match="has left you"):
-        a.sessions.check_not_left(Greet("b", 1, 7, "peer", ""), "b")
-    a.sessions.check_not_left(Greet("b", 1, 0, "peer", ""), "b")
-    a.sessions.check_not_left(Greet("b", 1, 7, "peer", ""), "b")
+    assert a.sessions.left("b") is None
+    for cause in ("moved", "unlinked"):
+        a.sessions.leave("b", cause)
+        assert a.sessions.left("b") == cause
+    a.sessions.forget_leaving("b")
+    assert a.sessions.left("b") is None
 
 
 def test_of_too_many_best_effort_ones_the_oldest_are_dropped() -> None:

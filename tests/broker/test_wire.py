@@ -20,6 +20,7 @@ from kbn.broker.messages import (
     Ask,
     BetweenBrokers,
     Body,
+    Bye,
     Connect,
     Frame,
     FromClient,
@@ -35,6 +36,7 @@ from kbn.broker.wire import (
     FrameError,
     FrameReader,
     decode_between_brokers,
+    decode_farewell,
     decode_first,
     decode_from_client,
     decode_name,
@@ -46,8 +48,9 @@ from kbn.errors import InvalidInputError, KbnError, RemotePeerError, TransportEr
 
 DECODERS: list[tuple[Callable[[bytes], Any], Any]] = [
     (decode_first, Connect | Greet),
-    (decode_opening, Connect | Greet | Who),
+    (decode_opening, Connect | Greet | Who | Bye),
     (decode_name, Who | Refused),
+    (decode_farewell, Bye | Refused),
     (decode_from_client, FromClient),
     (decode_to_client, ToClient),
     (decode_between_brokers, BetweenBrokers),

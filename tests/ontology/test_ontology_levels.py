@@ -212,11 +212,10 @@ def test_a_class_that_can_have_no_member_is_listed_and_does_not_stop_loading(loa
 
 
 def test_a_reasoner_past_its_time_is_killed_with_its_children() -> None:
-    sleeper = "import subprocess, sys, time; subprocess.Popen(['sleep', '97531']); time.sleep(60)"
-    started = time.monotonic()
+    # It never ends by itself: a reasoner that is not killed keeps this test waiting for ever.
+    sleeper = "import subprocess, signal; subprocess.Popen(['sleep', '97531']); signal.pause()"
     with pytest.raises(OntologyError, match=r"did not finish within 0\.5 s"):
         run_bounded([sys.executable, "-c", sleeper], 0.5, "The reasoner")
-    assert time.monotonic() - started < 20
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 97531" not in listed.stdout.splitlines()
 

@@ -10,11 +10,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kbn.broker.broker import Broker
-from kbn.broker.sqlite_store import SqliteStore
-from kbn.broker.store import MemoryStore
-from kbn.transport import BrokerServer, Feed, LinkTo, ServerLimits
-from kbn.transport.clock import now
+from kbn.broker import (
+    AllowAll,
+    Limits,
+    LinkTo,
+    MemoryStore,
+    NodeSettings,
+    ServerLimits,
+    SqliteStore,
+)
+from kbn.transport import BrokerServer, Feed, Listen
 
 PATIENCE_S = 60.0
 
@@ -41,20 +46,20 @@ def make_server(
     link_tls: Any = None,
     port: int = 0,
     host: str = "127.0.0.1",
-    keeps: bool | None = None,
+    keeps: bool = False,
     **options: Any,
 ) -> BrokerServer:
-    store = MemoryStore() if path is None else SqliteStore(path)
-    broker = Broker(
-        name, store=store, authorizer=authorizer, now=now(),
-        keeps=path is not None if keeps is None else keeps,
-        limits=broker_limits,
+    memory = MemoryStore() if keeps else None
+    settings = NodeSettings(
+        name,
+        links=tuple(links),
+        store=memory if path is None else SqliteStore(path),
+        authorizer=authorizer or AllowAll(),
+        limits=broker_limits or Limits(),
+        server_limits=limits or ServerLimits(),
         **options,
-    )  # fmt: skip
-    return BrokerServer(
-        broker, store, links=links, limits=limits, authorizer=authorizer, tls=tls,
-        link_tls=link_tls, port=port, host=host,
-    )  # fmt: skip
+    )
+    return BrokerServer(settings, Listen(host, port, tls, link_tls))
 
 
 @asynccontextmanager
@@ -91,15 +96,12 @@ async def take(feed: Feed, count: int) -> list[dict[str, Any]]:
 
 PROCESS = """
 import asyncio, sys
-from kbn.broker.broker import Broker
-from kbn.broker.sqlite_store import SqliteStore
-from kbn.transport import BrokerServer, LinkTo, serve
-from kbn.transport.clock import now
+from kbn.broker import LinkTo, NodeSettings, SqliteStore
+from kbn.transport import BrokerServer, Listen, serve
 
 async def main(name, path, port, *links):
-    store = SqliteStore(path)
-    broker = Broker(name, store=store, now=now())
-    server = BrokerServer(broker, store, port=int(port), links=map(LinkTo, links))
+    settings = NodeSettings(name, store=SqliteStore(path), links=tuple(map(LinkTo, links)))
+    server = BrokerServer(settings, Listen(port=int(port)))
     async def told():
         while server._listener is None:
             await asyncio.sleep(0.01)

@@ -11,6 +11,7 @@ from tests.transport.overlay import make_server, run, take, three_brokers, until
 
 import kbn
 import kbn.sync
+from kbn.broker import LinkTo
 from kbn.broker.access import NotAllowedError
 from kbn.broker.store import StoreError
 from kbn.errors import FilterSyntaxError, InvalidInputError, TransportError
@@ -88,15 +89,15 @@ def test_what_must_not_be_lost_crosses_brokers(routing: str, tmp_path: Path) -> 
 
 def test_two_brokers_that_connect_to_each_other_keep_one_connection() -> None:
     async def story() -> None:
-        async with make_server("a") as a, make_server("b") as b:
-            for server, other in ((a, b), (b, a)):
-                from kbn.transport.links import Link
-                from kbn.transport.settings import LinkTo
-
-                link = Link(server, LinkTo(other.url), None)
-                server._links.append(link)
-                server._run(link.keep())
-            async with kbn.connect(a.url) as ann, kbn.connect(b.url) as bob:
+        async with make_server("a") as a:
+            first = a.address
+        async with make_server("b", links=(LinkTo(first.url),)) as b:
+            links = (LinkTo(b.url),)
+            async with (
+                make_server("a", links=links, port=first.port) as a,
+                kbn.connect(a.url) as ann,
+                kbn.connect(b.url) as bob,
+            ):
                 await until(lambda: a.broker.is_complete and bool(a.broker.neighbours))
                 feed = await ann.subscribe("n any").settled()
                 await bob.publish({"n": 1})
@@ -206,7 +207,7 @@ def test_brokers_find_each_other_again() -> None:
         ):
             feed = await ann.subscribe("n any").settled()
             for round in range(5):
-                for connection in list(a._connections):
+                for connection in list(a._connections.values()):
                     connection.abort()
                 await until(lambda: all(n.is_connected for n in a.broker.neighbours.values()))
                 await ann.barrier()
@@ -377,7 +378,7 @@ def test_clients_are_told_of_a_new_ontology(tmp_path: Path) -> None:
             await client.publish({"kind": kbn.Class("http://x/#Oolong")})
             await take(feed, 1)
             await client.ask("ontology", paths=["nowhere.ttl"])
-            await until(lambda: bool(server.ontology_problem))
+            await until(lambda: bool(server.node.ontology_problem))
             status = await client.status()
             assert "nowhere.ttl" in status["ontology_problem"]
             assert status["ontology"] == client.ontology
@@ -532,7 +533,7 @@ def test_a_store_that_cannot_be_written_stops_the_broker_before_it_promises(
             def full() -> None:
                 raise StoreError("the disk is full", path="b.kbns")
 
-            monkeypatch.setattr(server._store, "commit", full)
+            monkeypatch.setattr(server.node.store, "commit", full)
             publishing = asyncio.ensure_future(bob.publish({"n": 2}, durable=True))
             with pytest.raises(StoreError, match="disk is full"):
                 await server.wait()

@@ -13,23 +13,19 @@ from typing import Any
 import pytest
 from tests.transport.overlay import run, until
 
-from kbn.broker.broker import Broker
-from kbn.broker.store import MemoryStore
+from kbn.broker import LinkTo, MemoryStore, NodeSettings
 from kbn.errors import InvalidInputError, TransportError
-from kbn.transport import LinkTo, connect
-from kbn.transport.clock import now
+from kbn.transport import Listen, Watch, Watched, connect
+from kbn.transport import watched as make_watched
 from kbn.transport.health import CONNECTIONS_MAX, REQUEST_BYTES_MAX, HealthListener
 from kbn.transport.logs import RateLimiter, set_up
 from kbn.transport.metrics import CommitTimer
-from kbn.transport.watched import Watch, WatchedServer
 
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? [0-9.e+-]+')
 
 
-def watched(name: str = "b", **options: Any) -> WatchedServer:
-    store = MemoryStore()
-    broker = Broker(name, store=store, keeps=False, now=now())
-    return WatchedServer(broker, store, watch=Watch(port=0), **options)
+def watched(name: str = "b", port: int = 0, links: tuple[LinkTo, ...] = ()) -> Watched:
+    return make_watched(NodeSettings(name, links=links), Listen(port=port), Watch(port=0))
 
 
 @pytest.fixture
@@ -69,9 +65,9 @@ async def get(url: str, path: str) -> tuple[str, bytes]:
     return await fetch(url, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
 
-def http_of(server: WatchedServer) -> str:
-    assert server._http is not None
-    return server._http.url
+def http_of(server: Watched) -> str:
+    assert server.http
+    return server.http
 
 
 def test_a_broker_alone_is_healthy_and_says_so() -> None:
@@ -88,8 +84,8 @@ def test_a_broker_alone_is_healthy_and_says_so() -> None:
 def test_a_broker_whose_neighbour_is_away_is_not_healthy_until_it_comes() -> None:
     async def main() -> None:
         async with watched("late") as late:
-            address = late.address
-        async with watched("b", links=[LinkTo(address.url)]) as server:
+            address = late.server.address
+        async with watched("b", links=(LinkTo(address.url),)) as server:
             first, body = await get(http_of(server), "/health")
             assert first == "HTTP/1.1 503 Service Unavailable"
             assert address.url in json.loads(body)["waiting_for"][0]
@@ -115,9 +111,9 @@ def test_a_broker_that_stops_says_so() -> None:
 
 def test_metrics_count_what_happened_and_every_line_is_well_formed() -> None:
     async def main() -> None:
-        async with watched("a") as one, watched("b", links=[LinkTo(one.url)]) as other:
+        async with watched("a") as one, watched("b", links=(LinkTo(one.server.url),)) as other:
             await until(lambda: other.health()[0] and one.health()[0])
-            async with connect(one.url) as ann, connect(other.url) as bob:
+            async with connect(one.server.url) as ann, connect(other.server.url) as bob:
                 feed = await ann.subscribe("price < 10").settled()
                 await bob.publish({"price": 3})
                 assert (await anext(feed))["price"] == 3
@@ -199,16 +195,16 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
     async def main() -> None:
         async with watched() as server:
             with pytest.raises(TransportError, match="in use: name another with --port"):
-                await watched("c", port=server.address.port).start()
+                await watched("c", port=server.server.address.port).start()
 
     run(main())
 
 
 def test_what_happens_is_logged_as_json_lines(logged: io.StringIO) -> None:
     async def main() -> None:
-        async with watched("a") as one, watched("b", links=[LinkTo(one.url)]) as other:
+        async with watched("a") as one, watched("b", links=(LinkTo(one.server.url),)) as other:
             await until(lambda: other.health()[0] and one.health()[0])
-            async with connect(one.url, name="ann") as ann:
+            async with connect(one.server.url, name="ann") as ann:
                 with pytest.raises(InvalidInputError):
                     await ann.subscribe("price <\n")
             await until(lambda: "neighbour up" in logged.getvalue())
@@ -228,7 +224,7 @@ def test_a_client_that_is_refused_again_and_again_does_not_flood_the_log(
     logged: io.StringIO,
 ) -> None:
     async def main() -> None:
-        async with watched() as server, connect(server.url, name="ann") as ann:
+        async with watched() as server, connect(server.server.url, name="ann") as ann:
             for _ in range(200):
                 with pytest.raises(InvalidInputError):
                     await ann.subscribe("price <")

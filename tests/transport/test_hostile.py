@@ -206,7 +206,7 @@ def test_who_does_not_read_costs_bounded_memory_and_nobody_waits_for_it() -> Non
                 for n in range(1000):
                     await good.publish({"n": n, "text": "x" * 50_000})
                     assert (await take(feed, 1))[0]["n"] == n
-                    unwritten = max(each.unwritten_bytes for each in server._connections)
+                    unwritten = max(each.unwritten_bytes for each in server._connections.values())
                     assert unwritten <= 3 << 20
             eve = server.broker.clients["eve"]
             assert len(eve.deliveries.queue) == 100 and eve.deliveries.dropped > 0
@@ -253,12 +253,12 @@ def test_who_asks_and_never_reads_the_answers_is_not_heard_out() -> None:
             writer.write(HELLO)
             wrong = encode(Ask(1, "x" * 10_000)) * 50
             sent = 0
-            while sent < 400 and not any(each.is_paused for each in server._connections):
+            while sent < 400 and not any(each.is_paused for each in server._connections.values()):
                 writer.write(wrong)
                 sent += 1
                 await asyncio.sleep(0)
                 await check_is_served(good)
-            assert any(each.is_paused for each in server._connections)
+            assert any(each.is_paused for each in server._connections.values())
             await check_is_served(good)
             writer.transport.abort()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbn.broker import access, content, store, wire
+from kbn.broker import access, content, node_effects, node_events, notes, store, wire
 from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
 from kbn.broker.administration import client_names
 from kbn.broker.broker import Broker, Routing
@@ -42,6 +42,8 @@ from kbn.broker.messages import (
     Subscribe,
     Who,
 )
+from kbn.broker.node import Node
+from kbn.broker.node_settings import LinkTo, NodeSettings, Role, ServerLimits
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.sqlite_store import SqliteStore
@@ -86,17 +88,22 @@ __all__ = [
     "Greet",
     "HangUp",
     "Limits",
+    "LinkTo",
     "MemoryStore",
     "Moved",
+    "Node",
+    "NodeSettings",
     "NotificationId",
     "OntologyChanged",
     "Peer",
     "Permission",
     "Publish",
     "Refused",
+    "Role",
     "Routing",
     "RoutingTable",
     "Send",
+    "ServerLimits",
     "SqliteStore",
     "Store",
     "StoreError",
@@ -111,6 +118,9 @@ __all__ = [
     "decode_from_client",
     "decode_name",
     "decode_opening",
+    "node_effects",
+    "node_events",
+    "notes",
     "store",
     "wire",
 ]

@@ -4,10 +4,11 @@ It opens no socket, reads no clock and rolls no rng, so the same object runs ove
 simulator and in a unit test. What it must not lose is in its store: whoever runs it commits the
 store before sending what came out.
 
-**Parts.** The broker holds parts that do not know each other, and passes values between them:
-`ClientSessions` and `NeighbourSessions` know who is there and what each is sent, `RoutingTable` who
-wants what, `route` decides where a notification goes, `Waves` when something has arrived
-everywhere, `BrokerMove` what comes next in a move of the broker itself. All write to one `Outbox`.
+**Parts.** The broker holds parts and passes values between them. `ClientSessions` and
+`NeighbourSessions` know who is there and what each is sent, `Interests` who wants what and who is
+told of it; `ClientRequests` handles what clients ask; `route` decides where a notification goes;
+`Waves` tell when something has arrived everywhere; `Mover` carries out a move of the broker itself.
+All write to one `Outbox`.
 
 **Routing.** A subscription becomes an entry of the table; every neighbour is told the uncovered
 filters of all but its own (`announcements.py`). A notification goes to the clients that want it and
@@ -38,14 +39,12 @@ from functools import partial
 from itertools import count
 from typing import Any, Unpack, assert_never
 
-from msgspec import msgpack
 from msgspec.structs import replace
 
 from kbn.broker.access import Limits
 from kbn.broker.administration import move_clients, report_hops
-from kbn.broker.broker_move import Action, BrokerMove, Event, why_it_stayed
 from kbn.broker.changes import Changes
-from kbn.broker.client_requests import ClientRequests
+from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
@@ -59,6 +58,7 @@ from kbn.broker.messages import (
     BetweenBrokers,
     Body,
     Bye,
+    ByeCause,
     Complete,
     Echo,
     Envelope,
@@ -71,6 +71,7 @@ from kbn.broker.messages import (
     Subscribe,
     Wave,
 )
+from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
 from kbn.broker.outbox import Outbox
@@ -119,14 +120,17 @@ class Broker:
         self._contents = Contents()
         self._seen = SeenViews(self._store)
         self._waves = Waves(name, self.epoch, neighbours.send_wave)
-        self._move_waves = Waves(name, self.epoch, neighbours.send_wave, "move")
-        self._move: BrokerMove | None = None
+        around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
+        self._mover = Mover(
+            name, self.epoch, self._store, neighbours, self._interests, self._waves, around
+        )
+        network = Network(name, self.epoch, partial(self._route, came_from=None), self._begin_wave)
         self._requests = ClientRequests(
-            self, settings, outbox, self._clients, self._interests, self._contents, self.changes
+            network, settings, outbox, self._clients, self._interests, self._contents, self.changes
         )
         self._requests.ontology = digest
         self.answers.update(self._usual_answers())
-        self._give_up_unfinished_move()
+        self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
 
@@ -134,17 +138,17 @@ class Broker:
 
     def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
         """Have a neighbour; `role` is what it is to us."""
-        self._neighbours.check_link(name, role, self._moving_to)
+        self._neighbours.check_link(name, role, self._mover.new)
         self._neighbours.forget_leaving(name)
         self._add_neighbour(name, role).token = token
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
         """Drop a neighbour; what it wanted is forgotten, and what it has not acknowledged."""
-        if name == self._moving_to:
-            self._step_move(Event.REFUSED, "unlinked")
+        if name == self._mover.new:
+            self._mover.refused("unlinked")
         elif name in self._neighbours.by_name:
-            self._part_with(name, "unlinked")
+            self._part_with(name, "unlinked", "unlinked")
         return self._finish()
 
     def rehome(
@@ -164,20 +168,16 @@ class Broker:
         self._outbox.now = now
         known = self._neighbours.by_name.get(old)
         is_known = new in self._neighbours.by_name or new == self.name
-        if known is None or is_known or self._move is not None:
+        if known is None or is_known or self._mover.move is not None:
             raise InvalidInputError(
                 f"{self.name!r} cannot move from {old!r} to {new!r}: the first must be a neighbour "
                 "and the second none, and one move must be over before the next"
             )
         if self.routing == "general":
             raise InvalidInputError("general peers do not move: link the new one, unlink the old")
-        self._set_move(BrokerMove(old, new, done))
-        # Should we stop in the middle, we start again at the old place: the new one must know.
-        self._neighbours.leave(new)
-        self._store.mark("move", msgpack.encode((old, new)))
+        self._mover.prepare(old, new, done)
         self._add_neighbour(new, known.role).token = token
-        self._waves.pass_on_to(new, old)
-        self._begin_move_wave([new])
+        self._mover.join()
         return self._finish()
 
     def connected(self, peer: Peer, now: float) -> list[Send]:
@@ -363,25 +363,24 @@ class Broker:
             for session in self._clients.silent(silent):
                 self._requests.detach(session)
 
+    def _begin_wave(self, request: Callable[[], None]) -> None:
+        """Call `request` when all that was said before now has arrived everywhere."""
+        self._waves.begin(request, self._neighbours.names_in_tree())
+
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
         return UnackedQueue(self._store, peer, self._sequences)
 
     # Notifications.
 
-    def publish(
-        self, envelope: Envelope, notification: Notification, publisher: ClientSession
-    ) -> None:
-        """Route a notification of one of our clients; for `ClientRequests`."""
-        self._route(envelope, notification, None, publisher)
-
     def _route(
         self,
         envelope: Envelope,
         notification: Notification,
-        came_from: str | None,
         publisher: ClientSession | None = None,
+        *,
+        came_from: str | None,
     ) -> None:
-        """Deliver here and pass on."""
+        """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
         if envelope.hops >= HOPS_MAX:
             self._counts["dropped"] += 1
             return
@@ -394,7 +393,7 @@ class Broker:
             is_repetition = known is not None
         path = None if envelope.path is None else (*envelope.path, self.name)
         envelope = replace(envelope, hops=envelope.hops + 1, path=path)
-        move = self._move
+        move = self._mover.move
         if move is not None:
             move.saw(envelope)
         targets = route(
@@ -439,10 +438,8 @@ class Broker:
                 if body is not None:
                     self._from_frame(body, neighbour)
             case BestEffort():
-                if self._neighbours.receive_best_effort(
-                    message, neighbour
-                ) and not self._holds_back(message, neighbour):
-                    self._arrived(message.envelope, neighbour)
+                if self._neighbours.receive_best_effort(message, neighbour):
+                    self._hold_or_handle(message, neighbour)
             case Heard():
                 self._neighbours.heard(message, neighbour)
             case Greet():
@@ -455,8 +452,7 @@ class Broker:
     def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
         match body:
             case Forward():
-                if not self._holds_back(body, neighbour):
-                    self._forwarded(body, neighbour)
+                self._hold_or_handle(body, neighbour)
             case Ack(sequence):
                 self._neighbours.acked(sequence, neighbour)
             case Announce():
@@ -466,23 +462,31 @@ class Broker:
                 self._tell_complete()
                 self._interests.reconsider(neighbour)
             case Wave():
-                self._waved(body, neighbour.name)
+                self._mover.waved(body, neighbour.name)
             case Echo(origin, kind=kind):
                 if kind == "move" and origin == self.name:
-                    self._move_waves.echoed(body, neighbour.name, [])
+                    self._mover.echoed(body, neighbour.name)
                 else:
                     targets = self._neighbours.names_in_tree()
                     self._waves.echoed(body, neighbour.name, targets)
             case _:
                 assert_never(body)
 
-    def _forwarded(self, forward: Forward, neighbour: Neighbour) -> None:
-        if self._neighbours.receive_forward(forward.sequence, neighbour):
-            self._arrived(forward.envelope, neighbour)
+    def _hold_or_handle(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
+        if self._mover.move is None or not self._mover.holds_back(message, neighbour.name):
+            self._handle(message, neighbour)
+
+    def _handle(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
+        """Handle a notification that a neighbour has sent; a durable one only once."""
+        if isinstance(message, BestEffort) or self._neighbours.receive_forward(
+            message.sequence, neighbour
+        ):
+            self._arrived(message.envelope, neighbour)
 
     def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
         self._counts["received"] += 1
-        if self._move is not None and self._move.drops(neighbour.name):
+        move = self._mover.move
+        if move is not None and move.drops(neighbour.name):
             return
         if neighbour.received.past and neighbour.received.is_past(envelope):
             return
@@ -491,17 +495,22 @@ class Broker:
         except KbnError:
             self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return
-        self._route(envelope, notification, neighbour.name)
+        self._route(envelope, notification, came_from=neighbour.name)
 
     def _admit(self, greet: Greet, name: str) -> Neighbour | None:
         """A broker nobody told us of greets: take it in, or tell it why not."""
+        left = self._neighbours.left(name)
+        if greet.heard and left is not None:
+            # It does not know that we have left it; one that comes anew is welcome.
+            self._say_bye(name, "this broker has left you", left)
+            return None
         try:
-            self._neighbours.check_link(name, greet.role, self._moving_to)
-            self._neighbours.check_not_left(greet, name)
+            self._neighbours.check_link(name, greet.role, self._mover.new)
+            self._neighbours.forget_leaving(name)
             if self._settings.authorizer.admit(name, greet.token) is None:
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
-            self._say_bye(name, str(error))
+            self._say_bye(name, str(error), "refused")
             return None
         neighbour = self._add_neighbour(name, greet.role)
         neighbour.link.is_connected = True
@@ -518,21 +527,21 @@ class Broker:
         self._tell_complete()
         return neighbour
 
-    def _part_with(self, name: str, reason: str) -> None:
+    def _part_with(self, name: str, reason: str, cause: ByeCause) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
-        self._say_bye(name, reason)
-        self._neighbours.leave(name)
+        self._say_bye(name, reason, cause)
+        self._neighbours.leave(name, cause)
         self._remove_neighbour(name)
 
-    def _say_bye(self, name: str, reason: str) -> None:
-        bye = Bye(self.name, self._neighbours.epoch, reason)
+    def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
+        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
         self._outbox.send(Peer("broker", name), bye)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
         if bye.epoch < neighbour.link.epoch:
             return
-        if neighbour.name == self._moving_to:
-            self._step_move(Event.REFUSED, f"{neighbour.name!r} refuses: {bye.reason}")
+        if neighbour.name == self._mover.new:
+            self._mover.refused(f"{neighbour.name!r} refuses: {bye.reason}")
         else:
             self._remove_neighbour(neighbour.name)
 
@@ -546,10 +555,8 @@ class Broker:
             self._begin_new_view()
             for body in unacked:
                 self._route_again(ENVELOPES.decode(body))
-        if self._move is not None and name == self._move.old:
-            self._step_move(Event.OLD_LOST)
         self._waves.gone(name, self._neighbours.names_in_tree())
-        self._move_waves.gone(name, [])
+        self._mover.lost(name)
         self._tell_complete()
 
     def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
@@ -574,7 +581,7 @@ class Broker:
         self._neighbours.forward(neighbour)
         self._neighbours.send_best_effort(neighbour)
         self._waves.started_again(neighbour.name)
-        self._move_waves.started_again(neighbour.name)
+        self._mover.session_began(neighbour.name)
 
     def _link_is_down(self, name: str) -> None:
         if self._neighbours.set_link(name, False):
@@ -593,159 +600,9 @@ class Broker:
         self._neighbours.greet_connected()
 
     def _tell_complete(self) -> None:
-        apart = frozenset[str]() if self._move is None else self._move.both
-        self._neighbours.tell_complete(apart, parents_tell=self._settings.advertisements)
-
-    # Waves.
-
-    def begin_wave(self, request: Callable[[], None]) -> None:
-        """Call `request` when all that was said before now has arrived everywhere."""
-        self._waves.begin(request, self._neighbours.names_in_tree())
-
-    def _waved(self, wave: Wave, source: str) -> None:
-        move = self._move
-        if move is None:
-            self._waves.pass_on(wave, source, self._neighbours.names_in_tree())
-        elif wave.origin == self.name:
-            self._came_round(wave, source, move)
-        elif source in move.both:
-            self._waved_while_moving(wave, source, move)
-        else:
-            actions = self._step_move(Event.RIVAL, wave.origin) if wave.kind == "move" else ()
-            if Action.KEEP_WAVE in actions:
-                move.kept_waves.append((wave, source))
-            else:
-                self._waves.pass_on(wave, source, self._neighbours.names_in_tree())
-
-    def _came_round(self, wave: Wave, source: str, move: BrokerMove) -> None:
-        # Not behind what is put aside: that waits for this wave.
-        self._neighbours.send(source, Echo(wave.origin, wave.epoch, wave.number, wave.kind))
-        if wave == self._move_waves.newest and source in move.both:
-            by_old = source == move.old
-            self._step_move(Event.CAME_BY_OLD if by_old else Event.CAME_BY_NEW)
-
-    def _waved_while_moving(self, wave: Wave, source: str, move: BrokerMove) -> None:
-        """A wave from one of the two sides reaches the other by itself, unless the new one is
-        behind us: until we know, it waits, or visits both when it is another mover's.
-        """
-        targets = self._neighbours.names_in_tree()
-        if source == move.old or move.has_come_round:
-            targets = [name for name in targets if name not in move.both]
-        elif wave.kind != "move":
-            move.unsure_waves.append((wave, source))
-            return
-        self._waves.pass_on(wave, source, targets)
-
-    # A move of our own; see `broker_move.py`.
-
-    @property
-    def _moving_to(self) -> str | None:
-        return None if self._move is None else self._move.new
-
-    def _set_move(self, move: BrokerMove | None) -> None:
-        self._move = move
-        self._neighbours.paused = None if move is None else move.new
-        self._interests.keep_apart(frozenset() if move is None else move.both)
-
-    def _begin_move_wave(self, names: list[str]) -> None:
-        self._move_waves.begin(self._move_wave_is_back, names)
-
-    def _move_wave_is_back(self) -> None:
-        self._step_move(Event.ECHOED)
-
-    def _step_move(self, event: Event, detail: str = "") -> tuple[Action, ...]:
-        """Take a step of the move and do what it asks for; a wave to keep is the caller's."""
-        move = self._move
-        assert move is not None
-        before = move.state
-        actions = move.on(event)
-        for action in actions:
-            match action:
-                case Action.ANSWER_UNSURE:
-                    self._answer_unsure(move)
-                case Action.CLEAR_BEHIND:
-                    behind = self._neighbours.names_in_tree()
-                    self._begin_move_wave([name for name in behind if name not in move.both])
-                case Action.DRAIN_OLD:
-                    self._drain_old(move)
-                case Action.KEEP_WAVE:
-                    pass
-                case Action.LEAVE_OLD:
-                    self._leave_old(move)
-                case Action.STAY:
-                    self._stay(move, why_it_stayed(move, before, event, self.name, detail))
-                case _:
-                    assert_never(action)
-        return actions
-
-    def _answer_unsure(self, move: BrokerMove) -> None:
-        unsure, move.unsure_waves = move.unsure_waves, []
-        for wave, source in unsure:
-            self._waved_while_moving(wave, source, move)
-
-    def _drain_old(self, move: BrokerMove) -> None:
-        if move.old in self._neighbours.by_name:
-            self._begin_move_wave([move.old])
-        else:
-            self._step_move(Event.OLD_LOST)
-            self._begin_move_wave([])
-
-    def _holds_back(self, message: Forward | BestEffort, neighbour: Neighbour) -> bool:
-        """Whether it must wait until a move of ours is over."""
-        move = self._move
-        if move is None or not move.holds_back(neighbour.name):
-            return False
-        move.held.append(message)
-        return True
-
-    def _leave_old(self, move: BrokerMove) -> None:
-        """The old side is drained: leave it, and go on at the new one."""
-        self._set_move(None)
-        self._neighbours.forget_leaving(move.new)
-        self._store.unmark("move")
-        self._part_with(move.old, "moved")
-        new = self._neighbours.by_name[move.new]
-        self._neighbours.set_past(new, move.newest)
-        for message in move.held:
-            if isinstance(message, Forward):
-                self._forwarded(message, new)
-            else:
-                self._arrived(message.envelope, new)
-        self._tell_complete()
-        self._neighbours.forward(new)
-        self._neighbours.send_best_effort(new)
-        for wave, source in move.kept_waves:
-            self._waved(wave, source)
-        move.done(None)
-
-    def _stay(self, move: BrokerMove, reason: str) -> None:
-        """Stay where we are; what was put aside for the new neighbour goes by way of the old."""
-        self._set_move(None)
-        self._move_waves.forget()
-        self._store.unmark("move")
-        new, old = self._neighbours.by_name[move.new], self._neighbours.by_name.get(move.old)
-        if old is not None:
-            for body in new.unacked.take_all():
-                self._pass_on(old, Kept(self._store, ENVELOPES.decode(body)))
-            for envelope in new.best_effort.waiting:
-                self._pass_on(old, Kept(self._store, envelope))
-        self._part_with(move.new, "not moving here after all")
-        for wave, source in move.kept_waves:
-            self._waved(wave, source)
-        move.done(reason)
-
-    def _give_up_unfinished_move(self) -> None:
-        """A move was not finished when we stopped: what was put aside for the new neighbour goes by
-        way of the old one.
-        """
-        move = self._store.marked("move")
-        if move is None:
-            return
-        old, new = (Peer("broker", name) for name in msgpack.decode(move, type=tuple[str, str]))
-        for each in self._store.unacked(new, 0, self._store.unacked_count(new)):
-            self._store.push(old, next(self._sequences), self._store.keep(each.envelope))
-        self._store.forget_unacked(new)
-        self._store.unmark("move")
+        self._neighbours.tell_complete(
+            self._mover.apart, parents_tell=self._settings.advertisements
+        )
 
 
 def _next_epoch(store: Store, now: float) -> int:

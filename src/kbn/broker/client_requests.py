@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from kbn.broker.access import NotGreetedError
 from kbn.broker.changes import Changes
@@ -49,19 +50,16 @@ from kbn.filters import Notification, Subscription
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
 
-class Network(Protocol):
-    """What a client's request needs of the broker beyond its clients."""
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a client's request needs of the broker beyond its clients: who it is, to route a
+    notification, and to be called when all that was said before has arrived everywhere.
+    """
 
     name: str
     epoch: int
-
-    def publish(
-        self, envelope: Envelope, notification: Notification, publisher: ClientSession
-    ) -> None:
-        """Route a notification of one of our clients."""
-
-    def begin_wave(self, request: Callable[[], None]) -> None:
-        """Call `request` when all that was said before now has arrived everywhere."""
+    publish: Callable[[Envelope, Notification, ClientSession], None]
+    begin_wave: Callable[[Callable[[], None]], None]
 
 
 class ClientRequests:

@@ -28,6 +28,7 @@ from msgspec import Meta, Struct
 VERSION = 1
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
+ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 # What counts: never negative, and never too large for any store.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
@@ -358,11 +359,16 @@ class BestEffort(Message, frozen=True, tag="best-effort"):
 class Bye(Message, frozen=True, tag="bye"):
     """The speaker takes this link down for good; `epoch` is its newest, so that one that is late
     ends no link made since.
+
+    `cause`: it refuses the link, which may be tried again; or it has moved away, or was told to
+    drop the link: do not come back.
     """
 
     broker: str
     epoch: Number
     reason: str = ""
+    cause: ByeCause = "refused"
+    token: str = ""
 
 
 # Between brokers, inside frames.

@@ -18,6 +18,7 @@ from kbn.broker.messages import (
     Ack,
     BestEffort,
     Body,
+    ByeCause,
     Complete,
     Echo,
     Envelope,
@@ -93,13 +94,12 @@ class NeighbourSessions:
         if role == "parent" and name != moving_to and any(o.role == "parent" for o in others):
             raise InvalidInputError("a broker has one parent at most")
 
-    def check_not_left(self, greet: Greet, name: str) -> None:
-        """Refuse one that we have left and that does not know; one that comes anew is welcome."""
-        if self._store.marked(f"left/{name}") is None:
-            return
-        if greet.heard:
-            raise InvalidInputError("this broker has left you: link again")
-        self.forget_leaving(name)
+    def left(self, name: str) -> ByeCause | None:
+        """Why we left a broker, if we did."""
+        mark = self._store.marked(f"left/{name}")
+        if mark is None:
+            return None
+        return "unlinked" if mark == b"unlinked" else "moved"
 
     def add(self, name: str, role: Role) -> Neighbour:
         """A new neighbour, with what the store has of it."""
@@ -120,9 +120,9 @@ class NeighbourSessions:
             self._store.unmark(f"past/{name}")
         return neighbour
 
-    def leave(self, name: str) -> None:
+    def leave(self, name: str, cause: ByeCause) -> None:
         """Remember that we left a neighbour. It may not hear of it, and greet on."""
-        self._store.mark(f"left/{name}", b"")
+        self._store.mark(f"left/{name}", cause.encode())
 
     def forget_leaving(self, name: str) -> None:
         self._store.unmark(f"left/{name}")

@@ -21,6 +21,7 @@ from msgspec.msgpack import Decoder, Encoder
 from kbn.broker.messages import (
     AnyMessage,
     BetweenBrokers,
+    Bye,
     Connect,
     FromClient,
     Greet,
@@ -36,6 +37,7 @@ __all__ = [
     "FrameError",
     "FrameReader",
     "decode_between_brokers",
+    "decode_farewell",
     "decode_first",
     "decode_from_client",
     "decode_name",
@@ -145,14 +147,19 @@ def decode_first(body: bytes) -> FirstMessage:
     return _decoded(_FIRST, body, "a first message")
 
 
-def decode_opening(body: bytes) -> FirstMessage | Who:
-    """A first message, or the question for our name that may come before it."""
+def decode_opening(body: bytes) -> FirstMessage | Who | Bye:
+    """A first message, or the question for our name that may come before it, or a last word."""
     return _decoded(_OPENING, body, "a first message")
 
 
 def decode_name(body: bytes) -> Who | Refused:
     """The answer to the question for a broker's name."""
     return _decoded(_NAME, body, "a broker's name")
+
+
+def decode_farewell(body: bytes) -> Bye | Refused:
+    """The answer of a broker that was left."""
+    return _decoded(_FAREWELL, body, "a last word")
 
 
 def decode_from_client(body: bytes) -> FromClient:
@@ -182,7 +189,8 @@ def _decoded(decoder: Decoder[T], body: bytes, expected: str) -> T:
 
 _encode = Encoder().encode
 _FIRST = cast(Decoder[FirstMessage], Decoder(cast(Any, FirstMessage)))
-_OPENING = cast(Decoder[FirstMessage | Who], Decoder(cast(Any, FirstMessage | Who)))
+_OPENING = cast(Decoder[FirstMessage | Who | Bye], Decoder(cast(Any, FirstMessage | Who | Bye)))
+_FAREWELL = cast(Decoder[Bye | Refused], Decoder(cast(Any, Bye | Refused)))
 _NAME = cast(Decoder[Who | Refused], Decoder(cast(Any, Who | Refused)))
 _FROM_CLIENT = cast(Decoder[FromClient], Decoder(cast(Any, FromClient)))
 _TO_CLIENT = cast(Decoder[ToClient], Decoder(cast(Any, ToClient)))

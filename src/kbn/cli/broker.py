@@ -23,8 +23,8 @@ from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from kbn.broker import Limits
-    from kbn.transport import LinkTo, ServerLimits, WatchedServer
+    from kbn.broker import Limits, LinkTo, ServerLimits
+    from kbn.transport import Watched
 
 
 WARMING = 64
@@ -120,8 +120,11 @@ class Neighbours:
 
     def links(self, token: str) -> list[LinkTo]:
         """The connections this broker makes."""
-        from kbn.transport import LinkTo
+        from kbn.broker import LinkTo
+        from kbn.transport import parse_url
 
+        for url in [*self.peer, *([] if self.parent is None else [self.parent])]:
+            parse_url(url)
         if self.parent is not None:
             return [LinkTo(self.parent, "parent", token)]
         return [LinkTo(url, "peer", token) for url in self.peer]
@@ -227,57 +230,50 @@ def broker(
     asyncio.run(_serve(server, end_with_stdin))
 
 
-def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) -> WatchedServer:
+def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) -> Watched:
     """The server that the options describe; `announce` is told its URLs when it listens.
 
     Everything the user may have got wrong is looked at before the store is opened.
     """
-    from kbn.broker import Broker, MemoryStore, SqliteStore
-    from kbn.transport import AccessFile, Reporting, Watch, WatchedServer, now, parse_url
+    from kbn.broker import AllowAll, NodeSettings, SqliteStore
+    from kbn.transport import (
+        AccessFile,
+        Listen,
+        OntologyFiles,
+        Reporting,
+        Watch,
+        parse_url,
+        watched,
+    )
 
     if options.trigger is not None:
         parse_url(options.trigger)
-    name, reasoning = options.known_as, options.reasoning
+    reasoning, kept = options.reasoning, options.store
     limits, server_limits = _limits(options.limit)
     links = options.neighbours.links(options.token)
-    tls, link_tls = options.tls.for_clients(), options.tls.for_links()
+    listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     _warm_up()
-    authorizer = None if options.access is None else AccessFile(options.access)
-    ontology = reasoning.load()
-    kept = options.store
-    store = MemoryStore() if kept is None else SqliteStore(kept, options.sync.value)
-    made = Broker(
-        name,
+    settings = NodeSettings(
+        options.known_as,
         routing=options.neighbours.mode.value,
-        ontology=ontology,
-        ontology_digest="" if ontology is None else ontology.digest,
-        store=store,
-        keeps=kept is not None,
-        authorizer=authorizer,
+        links=tuple(links),
+        authorizer=AllowAll() if options.access is None else AccessFile(options.access),
+        ontology=reasoning.load(),
+        store=None if kept is None else SqliteStore(kept, options.sync.value),
         advertisements=options.advertisements,
         keeps_roots=options.keep_roots,
         limits=limits,
-        now=now(),
+        server_limits=server_limits,
     )
-    server = WatchedServer(
-        made,
-        store,
-        watch=Watch(options.metrics_host, options.metrics_port, announce),
-        ontology=(reasoning.ontology, reasoning.reasoning.value) if ontology else None,
-        authorizer=authorizer,
-        links=links,
-        tls=tls,
-        link_tls=link_tls,
-        limits=server_limits,
-        host=options.host,
-        port=options.port,
-    )
+    files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
+    watch = Watch(options.metrics_host, options.metrics_port, announce)
+    server = watched(settings, listen, watch, ontology=files if settings.ontology else None)
     if options.trigger is not None:
-        Reporting(server, options.trigger, token=options.token, tls=link_tls)
+        Reporting(server.server, options.trigger, token=options.token, tls=listen.link_tls)
     return server
 
 
-async def _serve(server: WatchedServer, end_with_stdin: bool) -> None:
+async def _serve(server: Watched, end_with_stdin: bool) -> None:
     from kbn.transport import at_end_of_stdin, end, serve
 
     if end_with_stdin:

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from kbn.transport.processes import Overlay, tell
     from kbn.transport.reporting import Reporting
     from kbn.transport.security import client_tls, server_tls
-    from kbn.transport.server import BrokerServer, serve
-    from kbn.transport.settings import LinkTo, ServerLimits
+    from kbn.transport.server import BrokerServer
+    from kbn.transport.serving import serve
+    from kbn.transport.settings import LinkTo, Listen, OntologyFiles, ServerLimits
     from kbn.transport.sync import SyncClient, SyncFeed, connect_sync
     from kbn.transport.topology_file import OverlayPlan, load_topology
     from kbn.transport.urls import parse_url
-    from kbn.transport.watched import Watch, WatchedServer
+    from kbn.transport.watching import Watch, Watched, watched
 
 __all__ = [
     "AccessFile",
@@ -37,8 +38,10 @@ __all__ = [
     "Feed",
     "Item",
     "LinkTo",
+    "Listen",
     "ManagedOverlay",
     "ManagedPublisher",
+    "OntologyFiles",
     "Overlay",
     "OverlayPlan",
     "PolicyServerShell",
@@ -47,7 +50,7 @@ __all__ = [
     "SyncClient",
     "SyncFeed",
     "Watch",
-    "WatchedServer",
+    "Watched",
     "ask_name",
     "at_end_of_stdin",
     "client_tls",
@@ -63,6 +66,7 @@ __all__ = [
     "state_of",
     "tell",
     "until_told",
+    "watched",
 ]
 
 __getattr__ = on_first_use(
@@ -76,8 +80,10 @@ __getattr__ = on_first_use(
         "Feed": "kbn.transport.feed",
         "Item": "kbn.transport.feed",
         "LinkTo": "kbn.transport.settings",
+        "Listen": "kbn.transport.settings",
         "ManagedOverlay": "kbn.transport.managed_processes",
         "ManagedPublisher": "kbn.transport.managed_publisher",
+        "OntologyFiles": "kbn.transport.settings",
         "Overlay": "kbn.transport.processes",
         "OverlayPlan": "kbn.transport.topology_file",
         "PolicyServerShell": "kbn.transport.policy_server",
@@ -85,8 +91,8 @@ __getattr__ = on_first_use(
         "ServerLimits": "kbn.transport.settings",
         "SyncClient": "kbn.transport.sync",
         "SyncFeed": "kbn.transport.sync",
-        "Watch": "kbn.transport.watched",
-        "WatchedServer": "kbn.transport.watched",
+        "Watch": "kbn.transport.watching",
+        "Watched": "kbn.transport.watching",
         "ask_name": "kbn.transport.dialling",
         "at_end_of_stdin": "kbn.transport.ending",
         "client_tls": "kbn.transport.security",
@@ -96,11 +102,12 @@ __getattr__ = on_first_use(
         "load_topology": "kbn.transport.topology_file",
         "now": "kbn.transport.clock",
         "parse_url": "kbn.transport.urls",
-        "serve": "kbn.transport.server",
+        "serve": "kbn.transport.serving",
         "server_tls": "kbn.transport.security",
         "set_up": "kbn.transport.logs",
         "state_of": "kbn.transport.metrics",
         "tell": "kbn.transport.processes",
         "until_told": "kbn.transport.ending",
+        "watched": "kbn.transport.watching",
     },
 )

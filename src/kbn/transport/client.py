@@ -536,7 +536,7 @@ class Client:
         return line.broker != self.core.broker and backoff.attempts >= MOVE_ATTEMPTS_MAX
 
     def _made(self, line: _Line) -> Connection:
-        connection = Connection(self, FRAME_BYTES_MAX, "client")
+        connection = Connection(self, FRAME_BYTES_MAX)
         connection.label = line
         return connection
 

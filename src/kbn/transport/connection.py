@@ -10,7 +10,7 @@ import asyncio
 import socket
 from typing import Any, Protocol, cast
 
-from kbn.broker import AnyMessage, FrameError, FrameReader, Peer, wire
+from kbn.broker import AnyMessage, FrameError, FrameReader, wire
 
 # Above this the owner is told that the other side does not read; below a quarter, that it does.
 HIGH_WATER_BYTES = 1 << 20
@@ -36,27 +36,24 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A socket, and whom it leads to once that is known."""
+    """A socket; `id` and `label` are its owner's."""
 
     __slots__ = (
-        "_out", "_owner", "_reader", "_transport", "closed", "heard_at", "is_closing", "is_paused",
-        "label", "peer", "run", "stage", "timer",
+        "_out", "_owner", "_reader", "_transport", "closed", "heard_at", "id", "is_closing",
+        "is_paused", "label",
     )  # fmt: skip
 
-    def __init__(self, owner: Owner, frame_bytes_max: int, stage: str) -> None:
+    def __init__(self, owner: Owner, frame_bytes_max: int, id: int = 0) -> None:
         self._owner = owner
         self._reader = FrameReader(frame_bytes_max)
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.stage = stage
-        self.peer: Peer | None = None
-        self.run = 0
+        self.id = id
         self.label: Any = None
         self.heard_at = 0.0
         self.is_closing = False
         self.is_paused = False
-        self.timer: asyncio.TimerHandle | None = None
 
     # What asyncio calls.
 
@@ -91,8 +88,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True
         self._out.clear()
-        if self.timer is not None:
-            self.timer.cancel()
         if not self.closed.done():
             self.closed.set_result(None)
         self._owner.lost(self)

@@ -51,7 +51,7 @@ class Reporting:
         self._agent: BrokerAgent | None = None
         self._ontology: Ontology | None = None
         self._busy_s, self._told_at = process_time(), now()
-        server.beside(self.run)
+        server.add_background_task(self.run)
 
     async def run(self) -> None:
         """Report until cancelled; what goes wrong is logged, and tried again."""

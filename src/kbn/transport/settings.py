@@ -1,43 +1,43 @@
-"""What one broker process is allowed to use, and whom it connects to."""
+"""Where a broker process listens, and where its ontology comes from."""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from kbn.broker import LinkTo, ServerLimits
 from kbn.transport.urls import parse_url
 
-Role = Literal["peer", "parent", "child"]
+__all__ = ["LinkTo", "Listen", "OntologyFiles", "ServerLimits", "check_url"]
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """Bounds of one server; `Limits` has those of a client's requests.
+class Listen:
+    """Where to listen; port 0 takes a free one.
 
-    A client is sent deliveries while less than `room_bytes` waits in its socket. A connection in
-    which more than `unwritten_bytes` waits is dropped: nobody reads there.
+    `tls` is for those who connect to us, `link_tls` for the connections we make.
     """
 
-    connections: int = 10_000
-    frame_bytes: int = 4 << 20
-    broker_frame_bytes: int = 256 << 20
-    room_bytes: int = 1 << 20
-    unwritten_bytes: int = 256 << 20
-    connect_timeout_s: float = 10.0
-    silent_s: float = 30.0
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+    link_tls: ssl.SSLContext | None = None
+
+    @property
+    def checks_certificates(self) -> bool:
+        """Whether whoever connects shows a certificate."""
+        return self.tls is not None and self.tls.verify_mode == ssl.CERT_REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTo:
-    """A neighbour to connect to; `role` is what it is to us, `token` what we show it.
+class OntologyFiles(NamedTuple):
+    """The files of an ontology and the reasoning to load them with, to load it again."""
 
-    With its `name`, what is published before it was ever reached is kept for it, too.
-    """
+    paths: tuple[Path, ...]
+    reasoning: Any
 
-    url: str
-    role: Role = "peer"
-    token: str = ""
-    name: str = ""
 
-    def __post_init__(self) -> None:
-        parse_url(self.url)
+def check_url(url: str) -> None:
+    """Raise `InvalidInputError` unless it is the URL of a broker."""
+    parse_url(url)

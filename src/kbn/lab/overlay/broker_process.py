@@ -8,30 +8,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from kbn.broker import Broker, Limits, MemoryStore, SqliteStore
+from kbn.broker import Limits, LinkTo, NodeSettings, ServerLimits, SqliteStore
 from kbn.ontology import Ontology
-from kbn.transport import BrokerServer, LinkTo, Reporting, ServerLimits, now, serve
+from kbn.transport import BrokerServer, Listen, Reporting, serve
 
 
 async def main(given: argparse.Namespace) -> None:
-    store = SqliteStore(given.store) if given.store else MemoryStore()
-    ontology = Ontology.load(given.ontology) if given.ontology else None
-    limits = Limits(subscriptions=10_000_000)
-    broker = Broker(
-        given.name,
-        routing=given.routing,
-        ontology=ontology,
-        ontology_digest="" if ontology is None else ontology.digest,
-        store=store,
-        keeps=bool(given.store),
-        now=now(),
-        limits=limits,
-    )
     links = [LinkTo(url, "peer") for url in given.peer]
     links += [LinkTo(url, "parent") for url in given.parent]
-    server = BrokerServer(
-        broker, store, links=links, limits=ServerLimits(connections=100_000), port=given.port
+    settings = NodeSettings(
+        given.name,
+        routing=given.routing,
+        links=tuple(links),
+        ontology=Ontology.load(given.ontology) if given.ontology else None,
+        store=SqliteStore(given.store) if given.store else None,
+        limits=Limits(subscriptions=10_000_000),
+        server_limits=ServerLimits(connections=100_000),
     )
+    server = BrokerServer(settings, Listen(port=given.port))
     if given.trigger:
         Reporting(server, given.trigger)
     await serve(server, lambda server: print(server.url, flush=True))

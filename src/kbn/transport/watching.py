@@ -1,4 +1,4 @@
-"""A broker's server that tells what happens: events in the log, health and metrics over HTTP."""
+"""A broker's server under watch: events in the log, health and metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from kbn.broker import Broker, Peer, Refused, Send, Store
-from kbn.errors import RemotePeerError, TransportError
+from kbn.broker import MemoryStore, NodeSettings, notes
+from kbn.errors import TransportError
 from kbn.transport.clock import now
-from kbn.transport.connection import Connection
 from kbn.transport.health import HealthListener
 from kbn.transport.logs import RateLimiter, event
 from kbn.transport.metrics import CommitTimer, metrics_text, state_of
 from kbn.transport.server import BrokerServer
+from kbn.transport.settings import Listen, OntologyFiles
 
 LOOK_EVERY_S = 0.5
 UP = ("session", "complete")
@@ -35,68 +34,89 @@ class Watch:
     listening: Callable[[str, str], None] = lambda url, http: None
 
 
-class WatchedServer(BrokerServer):
-    """A `BrokerServer` under watch; `ontology` is what its broker was made with, to be reloaded."""
+def watched(
+    settings: NodeSettings,
+    listen: Listen,
+    watch: Watch,
+    *,
+    ontology: OntologyFiles | None = None,
+) -> Watched:
+    """A server under watch: its commits are timed, what it notes is told."""
+    store = MemoryStore() if settings.store is None else settings.store
+    timed, commits = CommitTimer.around(store)
+    keeps = settings.keeps and settings.store is not None
+    timed_settings = replace(settings, store=timed, keeps=keeps)
+    return Watched(BrokerServer(timed_settings, listen, ontology=ontology), watch, commits)
 
-    def __init__(
-        self,
-        broker: Broker,
-        store: Store,
-        *,
-        watch: Watch,
-        ontology: tuple[Iterable[Path], str] | None = None,
-        **options: Any,
-    ) -> None:
-        timed, self.commits = CommitTimer.around(store)
-        super().__init__(broker, timed, **options)
-        if ontology is not None:
-            self._ontology = (list(ontology[0]), ontology[1])
+
+class Watched:
+    """A `BrokerServer` and those who look after it: events in the log, health and metrics."""
+
+    def __init__(self, server: BrokerServer, watch: Watch, commits: CommitTimer) -> None:
+        self.server = server
+        self.commits = commits
         self._watch = watch
         self._http: HealthListener | None = None
         self._is_stopping = False
-        self._gate = RateLimiter()
-        self._refused = 0
-        self._seen = _Seen()
+        self._events = EventLog()
+        server.observe(self._events.note)
+        server.add_background_task(self._look)
 
     # Beginning and end.
 
     async def start(self) -> None:
-        event("started", routing=self.broker.routing, ontology=self.broker.status()["ontology"])
-        watch = self._watch
+        broker, watch = self.server.broker, self._watch
+        event("started", routing=broker.routing, ontology=broker.status()["ontology"])
+        await self._start_http()
         try:
-            if watch.port is not None:
-                self._http = HealthListener(
-                    self.health, self.metrics, host=watch.host, port=watch.port
-                )
-                await self._http.start()
-        except OSError as error:
-            _cannot_listen(error, watch.host, watch.port or 0, "--metrics-port")
-        try:
-            await super().start()
+            await self.server.start()
         except OSError as error:
             await self._stop_http()
-            _cannot_listen(error, self._host, self._port, "--port")
-        http = "" if self._http is None else self._http.url
-        event("listening", url=self.url, http=http)
-        self._run(self._look())
+            _cannot_listen(error, self.server.listen.host, self.server.listen.port, "--port")
+        event("listening", url=self.server.url, http=self.http)
         # Not at once: whoever starts us must first have seen to our signals.
-        asyncio.get_running_loop().call_soon(watch.listening, self.url, http)
+        asyncio.get_running_loop().call_soon(watch.listening, self.server.url, self.http)
+
+    async def _start_http(self) -> None:
+        watch = self._watch
+        if watch.port is None:
+            return
+        self._http = HealthListener(self.health, self.metrics, host=watch.host, port=watch.port)
+        try:
+            await self._http.start()
+        except OSError as error:
+            _cannot_listen(error, watch.host, watch.port, "--metrics-port")
+
+    @property
+    def http(self) -> str:
+        """Where health and metrics are served; nowhere when it is empty."""
+        return "" if self._http is None else self._http.url
 
     async def stop(self) -> None:
-        if self._listener is None:
+        if not self.server.is_running:
             return
         self._is_stopping = True
-        await super().stop()
+        await self.server.stop()
         await self._stop_http()
-        event("stopped", **self.broker.counts)
+        event("stopped", **self.server.broker.counts)
 
     async def _stop_http(self) -> None:
         if self._http is not None:
             await self._http.stop()
 
-    def _fail(self, error: BaseException) -> None:
-        event("store error", level=logging.CRITICAL, reason=str(error))
-        super()._fail(error)
+    async def __aenter__(self) -> Watched:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.stop()
+
+    async def wait(self) -> None:
+        await self.server.wait()
+
+    def reload(self) -> None:
+        event("reloading")
+        self.server.reload()
 
     # What machines ask.
 
@@ -104,7 +124,7 @@ class WatchedServer(BrokerServer):
         """Whether everything a broker needs to be useful is there, and what is not."""
         waiting = [] if self._is_stopping else list(self._waiting_for())
         status = "stopping" if self._is_stopping else "waiting" if waiting else "ok"
-        about = {"status": status, "broker": self.broker.name, "waiting_for": waiting}
+        about = {"status": status, "broker": self.server.broker.name, "waiting_for": waiting}
         return status == "ok", about
 
     def _waiting_for(self) -> Iterable[str]:
@@ -118,7 +138,7 @@ class WatchedServer(BrokerServer):
         for link in status["links"]:
             if link["broker"] not in ready:
                 yield f"a session with {link['url']}: {link['problem'] or 'connecting'}"
-        if not self.broker.is_complete:
+        if not self.server.broker.is_complete:
             late = [
                 each["broker"]
                 for each in status["neighbours"]
@@ -130,69 +150,53 @@ class WatchedServer(BrokerServer):
         return metrics_text(self._told(), self.commits, healthy=self.health()[0])
 
     def _told(self) -> dict[str, Any]:
-        return self.broker.answers["status"]({})
+        return self.server.broker.answers["status"]({})
 
-    # What is logged.
+    async def _look(self) -> None:
+        """Look every now and then whether neighbours, links or queues are another than before."""
+        seen = _Seen()
+        while True:
+            seen.look(self._told())
+            await asyncio.sleep(LOOK_EVERY_S)
 
-    def _bind(self, connection: Connection, peer: Peer, stage: str) -> None:
-        is_new = peer not in self._bound
-        super()._bind(connection, peer, stage)
-        if peer.kind == "client" and is_new:
-            self._say("client attached", peer.name, connection.address)
 
-    def lost(self, connection: Connection) -> None:
-        peer = connection.peer
-        if peer is not None and peer.kind == "client" and self._bound.get(peer) is connection:
-            self._say("client left", peer.name)
-        super().lost(connection)
+class EventLog:
+    """Logs what a node notes, and not too much about anybody."""
 
-    def _give_up(
-        self, connection: Connection, reason: str, kind: str = RemotePeerError.__name__
-    ) -> None:
-        if not connection.is_closing:
-            name = "" if connection.peer is None else connection.peer.name
-            host = connection.address.rpartition(":")[0]
-            self._say_refused("connection", name or host, kind, reason, connection.address)
-        super()._give_up(connection, reason, kind)
+    def __init__(self) -> None:
+        self._gate = RateLimiter()
 
-    def _write(self, sends: list[Send]) -> None:
-        refused = self.broker.counts["refused"]
-        if refused != self._refused:
-            self._refused = refused
-            for to, message in sends:
-                if type(message) is Refused:
-                    self._say_refused(message.what, to.name, message.kind, message.reason)
-        super()._write(sends)
+    def note(self, note: notes.Note) -> None:
+        match note:
+            case notes.ClientAttached(client, address):
+                self._say("client attached", client, address)
+            case notes.ClientLeft(client):
+                self._say("client left", client)
+            case notes.ConnectionRefused(peer, address, kind, reason):
+                name = address.rpartition(":")[0] if peer is None else peer.name
+                self._say_refused(notes.RequestRefused(name, "connection", kind, reason), address)
+            case notes.RequestRefused():
+                self._say_refused(note)
+            case notes.OntologyUsed(digest):
+                event("ontology changed", ontology=digest)
+            case notes.StoreFailed(reason):
+                event("store error", level=logging.CRITICAL, reason=reason)
+            case _:
+                pass  # what else matters is seen in the status
 
     def _say(self, name: str, client: str, address: str = "") -> None:
         left_out = self._gate.passes((name, client), now())
         if left_out is not None:
             event(name, client=client, address=address, left_out=left_out or None)
 
-    def _say_refused(
-        self, what: str, client: str, kind: str, reason: str, address: str = ""
-    ) -> None:
+    def _say_refused(self, refused: notes.RequestRefused, address: str = "") -> None:
+        client, what, kind, reason = refused
         left_out = self._gate.passes(("refused", client), now())
         if left_out is not None:
             event(
                 "refused", level=logging.WARNING, what=what, client=client, error=kind,
                 reason=reason, address=address, left_out=left_out or None,
             )  # fmt: skip
-
-    async def load_ontology(self, paths: Iterable[str | Path], reasoning: Any = "rdfs") -> str:
-        digest = await super().load_ontology(paths, reasoning)
-        event("ontology changed", ontology=digest)
-        return digest
-
-    def reload(self) -> None:
-        event("reloading")
-        super().reload()
-
-    async def _look(self) -> None:
-        """Look every now and then whether neighbours, links or queues are another than before."""
-        while True:
-            self._seen.look(self._told())
-            await asyncio.sleep(LOOK_EVERY_S)
 
 
 class _Seen:

@@ -1,0 +1,298 @@
+"""The brokers next to a node: whom it dials, who dials it, who is kept, who has left.
+
+**Crossing.** Two brokers that connect to each other keep the connection that the one with the
+lesser name made.
+
+**Leaving.** `Bye` takes a link down for good, so it must arrive. One that we dial is told until it
+answers: the link stays as a *farewell*, over restarts too. One that dials us is told again when it
+comes. Whoever is told does not come back on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from kbn.broker import notes
+from kbn.broker.admission import kept_of_two
+from kbn.broker.broker import Broker
+from kbn.broker.known_peers import Farewell, InterruptedMove, KnownPeers
+from kbn.broker.messages import Bye, Greet, Peer, Refused, Send, Who
+from kbn.broker.node_connections import NodeConnection, NodeConnections
+from kbn.broker.node_effects import LimitFrames
+from kbn.broker.node_events import MoveBroker
+from kbn.broker.node_settings import LinkTo, NodeSettings
+from kbn.broker.outgoing_links import OutgoingLink, OutgoingLinks
+from kbn.broker.store import Store
+from kbn.errors import InvalidInputError, KbnError, RemotePeerError
+
+
+class Neighbourhood:
+    """Links to other brokers. For the `Node` only."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        broker: Broker,
+        store: Store,
+        connections: NodeConnections,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._broker = broker
+        self._connections = connections
+        self._known = KnownPeers(broker, store)
+        self.links = OutgoingLinks(jitter)
+        self.moves: list[notes.MoveEnded] = []
+        self._is_moving = False
+        self._met: set[str] = set()
+        self._newly_linked: list[tuple[str, str]] = []
+        self._byes: list[tuple[NodeConnection, Bye]] = []
+        self._may_have_former = False
+
+    def start(self, now: float) -> None:
+        """Know again whom the last run knew, and dial whom we are to dial."""
+        links = list(self._known.links(self._settings.links))
+        self._known.recall(links)
+        for link in links:
+            self.links.add(link, now)
+        dialled = {link.url for link in links}
+        for name, (url, bye) in self._known.farewells().items():
+            if url in dialled:
+                self._known.end_farewell(name)
+            else:
+                self.links.add(LinkTo(url, name=name), now, farewell=bye)
+        interrupted = self._known.interrupted_move
+        if interrupted is not None:
+            self._resume(interrupted, now)
+
+    def is_connected(self, name: str) -> bool:
+        return self._connections.to_broker(name) is not None
+
+    # Connections come and go.
+
+    def named(self, connection: NodeConnection, answer: Who | Refused, now: float) -> list[Send]:
+        """A broker that we connected to says its name, or that it will not have us."""
+        link = connection.link
+        assert link is not None
+        if link.is_over:
+            self._connections.close(connection)
+            return []
+        try:
+            match answer:
+                case Who():
+                    return self._reached(connection, link, answer.broker, now)
+                case Refused():
+                    raise RemotePeerError(answer.reason, peer=link.to.url)
+                case _:
+                    assert_never(answer)
+        except KbnError as error:
+            self._failed(link, error)
+            raise
+
+    def _reached(
+        self, connection: NodeConnection, link: OutgoingLink, name: str, now: float
+    ) -> list[Send]:
+        link.name = name
+        if link.farewell is not None:
+            self._connections.send(connection, link.farewell)
+            connection.stage = "parting"
+            return []
+        older = self._connections.to_broker(name)
+        if older is not None and older.link is not None:
+            raise InvalidInputError(f"{self._broker.name} is connected to {name} already")
+        if older is not None and self._is_kept_theirs(name):
+            self._connections.close(connection)
+            return []
+        if link.replaces is None:
+            sends = self._broker.link(name, link.to.role, link.to.token)
+        else:
+            sends = self._begin_move(link, link.replaces, name, now)
+        return sends + self._linked(connection, name, now)
+
+    def _failed(self, link: OutgoingLink, error: KbnError) -> None:
+        link.problem = str(error)
+        self._connections.note(notes.DialFailed(link.to.url, link.problem))
+        if link.replaces is not None:
+            self._end_move(notes.MoveEnded(link.replaces, link.name, link.problem))
+            self.links.end(link)
+
+    def came(self, connection: NodeConnection, greet: Greet, now: float) -> list[Send]:
+        """A broker has connected to us."""
+        older = self._connections.to_broker(greet.broker)
+        is_crossing = older is not None and older.link is not None
+        if is_crossing and not self._is_kept_theirs(greet.broker):
+            name = self._broker.name
+            raise InvalidInputError(f"{name} has connected to {greet.broker} itself")
+        return self._linked(connection, greet.broker, now)
+
+    def _is_kept_theirs(self, name: str) -> bool:
+        kept = kept_of_two(self._broker.name, name)
+        self._connections.note(notes.ConnectionsCrossed(name, kept))
+        return kept == "theirs"
+
+    def _linked(self, connection: NodeConnection, name: str, now: float) -> list[Send]:
+        peer = Peer("broker", name)
+        self._connections.bind(connection, peer, "broker")
+        bytes_max = self._settings.server_limits.broker_frame_bytes
+        self._connections.effect(LimitFrames(connection.id, bytes_max))
+        link = connection.link
+        if link is not None:
+            link.problem = ""
+        self._newly_linked.append((name, "" if link is None else link.to.url))
+        self._connections.note(notes.NeighbourConnected(name, name in self._met))
+        self._met.add(name)
+        return self._broker.connected(peer, now)
+
+    def lost(self, connection: NodeConnection, peer: Peer | None, now: float) -> None:
+        """A connection is closed; `peer` is whom it led to, unless another took its place."""
+        if connection.link is not None:
+            self.links.closed(connection.link, now)
+        if peer is not None and peer.kind == "broker":
+            self.links.lost(peer.name, now)
+            self._connections.note(notes.NeighbourLost(peer.name))
+
+    # Leaving and being left.
+
+    def heard_bye(self, connection: NodeConnection, bye: Bye) -> None:
+        """A neighbour takes the link down, or refuses it; the broker is told, too."""
+        if connection.link is not None:
+            connection.link.problem = bye.reason
+        self._connections.note(notes.NeighbourLeft(bye.broker, bye.cause, bye.reason))
+        self._byes.append((connection, bye))
+
+    def say_bye(self, peer: Peer, bye: Bye, now: float) -> None:
+        """The broker has left a neighbour, or refuses one: tell it, until it has heard."""
+        self._may_have_former = True
+        connection = self._connections.bound.get(peer)
+        if connection is not None:
+            self._connections.send(connection, bye)
+        link = None if bye.cause == "refused" else self._dialled(peer.name)
+        if link is not None:
+            link.farewell = replace(bye, token=link.to.token)
+            self._known.keep_farewell(peer.name, Farewell(link.to.url, link.farewell))
+        if link is not None and connection is not None and connection.link is link:
+            self._connections.unbind(connection)
+            connection.stage = "parting"
+        elif connection is not None:
+            self._connections.close(connection)
+        if link is not None and link.is_waiting:
+            self.links.lost(peer.name, now)
+
+    def _dialled(self, name: str) -> OutgoingLink | None:
+        found = (link for link in self.links if link.name == name and link.farewell is None)
+        return next(found, None)
+
+    def bid_farewell(self, connection: NodeConnection) -> None:
+        """One that we have left has heard of it."""
+        if connection.link is not None:
+            self._known.end_farewell(connection.link.name)
+            self.links.end(connection.link)
+        self._connections.close(connection)
+
+    def end_turn(self) -> None:
+        """Keep what has changed in this turn."""
+        for name, url in self._newly_linked:
+            if not self._is_moving:
+                self._known.keep(name, url)
+        self._newly_linked.clear()
+        for connection, bye in self._byes:
+            self._left_by(connection, bye)
+        self._byes.clear()
+        if self._may_have_former:
+            self._may_have_former = False
+            self._known.forget_former()
+
+    def _left_by(self, connection: NodeConnection, bye: Bye) -> None:
+        if bye.broker in self._broker.neighbours or bye.cause == "refused":
+            return  # it is an old one; or it does not want us, and may later
+        self._may_have_former = True
+        answer = Bye(self._broker.name, 0, "heard")
+        self._connections.send(connection, answer)
+        self._connections.unbind(connection)
+        self._connections.close(connection)
+        link = self._dialled(bye.broker)
+        if link is not None:
+            self.links.end(link)
+            if bye.cause == "moved":
+                self._known.ended(link.to.url)
+
+    # Moving.
+
+    def move(self, request: MoveBroker, now: float) -> str:
+        """Begin to move the broker; the name of the neighbour that it leaves."""
+        if self._broker.routing == "general":
+            raise InvalidInputError("general peers do not move: link the new one, unlink the old")
+        if self._is_moving:
+            raise InvalidInputError("one move must be over before the next")
+        self._settings.check_url(request.url)
+        ups = [n.name for n in self._broker.neighbours.values() if n.role != "child"]
+        leaving = request.leaving or (ups[0] if len(ups) == 1 else None)
+        if leaving not in ups:
+            raise InvalidInputError(f"name the neighbour to leave: {', '.join(ups) or 'none'}")
+        self._give_up_dialling()
+        self._forget_farewell(request.url)
+        self._dial_instead_of(leaving, request.url, now)
+        return leaving
+
+    def _dial_instead_of(self, leaving: str, url: str, now: float) -> None:
+        known = self._broker.neighbours[leaving]
+        self.links.add(LinkTo(url, known.role, known.token), now, replaces=leaving)
+
+    def _give_up_dialling(self) -> None:
+        """A move to where nobody was reached yet is over when another is asked for."""
+        for link in self.links:
+            if link.replaces is not None:
+                self.links.end(link)
+                self._end_move(notes.MoveEnded(link.replaces, link.to.url, "told to go elsewhere"))
+
+    def _forget_farewell(self, url: str) -> None:
+        """It is about to be a neighbour again."""
+        for link in self.links:
+            if link.farewell is not None and link.to.url == url:
+                self._known.end_farewell(link.name)
+                self.links.end(link)
+                for connection in self._connections.all.values():
+                    if connection.link is link:
+                        self._connections.close(connection)
+
+    def _resume(self, move: InterruptedMove, now: float) -> None:
+        if move.leaving in self._broker.neighbours:
+            self._dial_instead_of(move.leaving, move.url, now)
+        else:
+            self._known.end_move()
+
+    def _begin_move(self, link: OutgoingLink, leaving: str, to: str, now: float) -> list[Send]:
+        def done(trouble: str | None) -> None:
+            if trouble is None:
+                old = self._dialled(leaving)
+                self._known.moved(None if old is None else old.to.url, link.to)
+                self._newly_linked.append((to, link.to.url))
+            self._end_move(notes.MoveEnded(leaving, to, trouble))
+
+        sends = self._broker.rehome(leaving, to, now, token=link.to.token, done=done)
+        link.replaces = None
+        self._is_moving = True
+        self._known.begin_move(InterruptedMove(leaving, link.to.url))
+        return sends
+
+    def _end_move(self, ended: notes.MoveEnded) -> None:
+        self._is_moving = False
+        self._known.end_move()
+        self.moves.append(ended)
+        self._connections.note(ended)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "links": [
+                {"url": link.to.url, "broker": link.name, "problem": link.problem}
+                for link in self.links
+                if link.farewell is None
+            ],
+            "moved": [
+                {"from": move.leaving, "to": move.to, "trouble": move.trouble}
+                for move in self.moves
+            ],
+        }

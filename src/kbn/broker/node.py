@@ -1,0 +1,505 @@
+"""A node: a broker and all that must be decided around it, without sockets, clock or chance.
+
+What happened goes in, with the time; what to do comes out. All that happened in one turn is
+handled together: notifications are matched in a batch, the store is committed once, and what is
+to be sent on a connection is one `Send`. So nothing leaves before what it rests on is permanent,
+and a loaded node commits rarely and a calm one at once.
+
+**Who is who.** A connection is nobody's until its first message. It may first ask for our name
+(`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the authorizer admits the
+name; behind mutual TLS the name must be the certificate's. A newer connection takes the place
+of an older one of the same client and run. `neighbourhood.py` decides between crossing ones.
+
+**What is bounded.** Connections, the time to the first message, silence, the length of frames,
+what waits to be written. A client whose socket does not drain is sent no deliveries (they wait in
+the broker's own bounded queues, or in the store) and is not read from until it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, assert_never
+
+from kbn.broker import node_events as events
+from kbn.broker import notes
+from kbn.broker.admission import Admission, check_version
+from kbn.broker.broker import Broker
+from kbn.broker.messages import (
+    AnyMessage,
+    BestEffort,
+    Bye,
+    Connect,
+    Credit,
+    Forward,
+    Frame,
+    Greet,
+    Peer,
+    Publish,
+    Refused,
+    Who,
+)
+from kbn.broker.messages import Send as BrokerSend
+from kbn.broker.neighbourhood import Neighbourhood
+from kbn.broker.node_connections import NodeConnection, NodeConnections, Stage
+from kbn.broker.node_effects import (
+    Effect,
+    LimitFrames,
+    LoadOntology,
+    PauseReading,
+    ResumeReading,
+    Send,
+)
+from kbn.broker.node_settings import NodeSettings
+from kbn.broker.store import MemoryStore, StoreError
+from kbn.broker.wire import (
+    FrameError,
+    decode_between_brokers,
+    decode_farewell,
+    decode_from_client,
+    decode_name,
+    decode_opening,
+)
+from kbn.errors import InvalidInputError, KbnError
+
+LATE_S = 2.0  # after so long without a tick it was us who did not listen
+
+LOOKED_AT = frozenset({Connect, Greet, Bye})
+Arrived = tuple[AnyMessage, Peer]
+
+
+class Node:
+    """One broker of the overlay, as those who connect to it see it.
+
+    `jitter` gives numbers from 0 to 1, by chance: for the waits between attempts to connect.
+    """
+
+    def __init__(
+        self, settings: NodeSettings, now: float, jitter: Callable[[], float] = lambda: 0.5
+    ) -> None:
+        self.settings = settings
+        self.store = MemoryStore() if settings.store is None else settings.store
+        self.broker = Broker(
+            settings.name,
+            routing=settings.routing,
+            ontology=settings.ontology,
+            ontology_digest=settings.digest,
+            store=self.store,
+            keeps=settings.keeps and settings.store is not None,
+            advertisements=settings.advertisements,
+            authorizer=settings.authorizer,
+            limits=settings.limits,
+            keeps_roots=settings.keeps_roots,
+            now=now,
+            retransmit_s=settings.retransmit_s,
+        )
+        self.connections = NodeConnections()
+        self.ontology_problem = ""
+        self._admission = Admission(settings)
+        self._neighbours = Neighbourhood(
+            settings, self.broker, self.store, self.connections, jitter
+        )
+        self._batch: list[Arrived] = []
+        self._sends: list[BrokerSend] = []
+        self._requests: list[events.Unlink] = []
+        self._now = self._ticked_at = now
+        status = self.broker.answers["status"]
+        self.broker.answers["status"] = lambda about: {**status(about), **self._status()}
+        self.broker.answers["ontology"] = self._asked_for_ontology
+        self.broker.answers["unlink"] = self._asked_to_unlink
+        self.broker.answers["rehome"] = self._asked_to_move
+
+    @property
+    def name(self) -> str:
+        return self.broker.name
+
+    @property
+    def due_at(self) -> float:
+        """When a `Tick` is due at the latest, whatever else happens; infinity when none is."""
+        return self._neighbours.links.due_at
+
+    def start(self, now: float) -> list[Effect]:
+        """Begin: know the neighbours of the last run, and dial."""
+        self._now = self._ticked_at = now
+        self._neighbours.start(now)
+        return self._end_turn()
+
+    def handle(self, happened: Sequence[events.Event], now: float) -> list[Effect]:
+        """What to do about all that happened in this turn, in the order it happened."""
+        self._now = now
+        for event in happened:
+            if type(event) is events.Received:
+                self._received(event)
+            else:
+                self._happened(event)
+        self._run_batch()
+        for request in self._requests:
+            self._sends += self.broker.unlink(request.broker)
+        self._requests.clear()
+        return self._end_turn()
+
+    def _happened(self, event: events.Event) -> None:
+        match event:
+            case events.Received():
+                self._received(event)
+            case events.Opened():
+                self._opened(event)
+            case events.Broken(id, reason):
+                self._refuse(id, reason)
+            case events.Stalled(id, waiting_bytes):
+                self._stalled(id, waiting_bytes)
+            case events.Writable(id, waiting_bytes):
+                self._writable(id, waiting_bytes)
+            case events.Closed(id):
+                self._run_batch()
+                self._closed(id)
+            case events.DialFailed(link, reason):
+                self._dial_failed(link, reason)
+            case events.Tick():
+                self._run_batch()
+                self._tick()
+            case events.Unlink():
+                self._requests.append(event)
+            case events.MoveBroker():
+                self._neighbours.move(event, self._now)
+            case events.UseOntology(ontology, digest):
+                self._run_batch()
+                self._sends += self.broker.use_ontology(ontology, digest, self._now)
+                self.ontology_problem = ""
+                self.connections.note(notes.OntologyUsed(digest))
+            case events.OntologyFailed(reason):
+                self.ontology_problem = reason
+                self.connections.note(notes.OntologyFailed(reason))
+            case _:
+                assert_never(event)
+
+    # What arrives.
+
+    def _received(self, received: events.Received) -> None:
+        connection = self.connections.all.get(received.connection)
+        if connection is None or connection.is_closing:
+            return
+        connection.heard_at = self._now
+        frames = received.frames
+        if connection.is_open_to_anybody:
+            self._run_batch()
+            frames = self._first(connection, frames)
+        peer = connection.peer
+        if connection.stage == "parting":
+            self._parting(connection, frames)
+        elif peer is not None and self.connections.bound.get(peer) is connection:
+            self._batch.extend(self._messages(connection, peer, frames))
+
+    def _messages(
+        self, connection: NodeConnection, peer: Peer, frames: list[bytes]
+    ) -> Iterator[Arrived]:
+        """What the frames say, as far as they can be understood."""
+        decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
+        try:
+            for body in frames:
+                message = decode(body)
+                if type(message) in LOOKED_AT:
+                    self._look_at(message, connection, peer)
+                yield message, peer
+        except FrameError as error:
+            self.connections.refuse(connection, str(error), FrameError.__name__)
+
+    def _look_at(
+        self, message: Connect | Greet | Bye, connection: NodeConnection, peer: Peer
+    ) -> None:
+        name = message.client if isinstance(message, Connect) else message.broker
+        if name != peer.name:
+            raise FrameError(f"this connection is {peer.name}'s: {name!r} cannot greet on it")
+        if isinstance(message, Bye):
+            self._neighbours.heard_bye(connection, message)
+
+    def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
+        """Wait until one that we have left answers; all else it says is late."""
+        for body in frames:
+            try:
+                decode_farewell(body)
+            except FrameError:
+                continue
+            self._neighbours.bid_farewell(connection)
+            return
+
+    def _run_batch(self) -> None:
+        """Let the broker handle what has arrived; one it stumbles over costs its sender only."""
+        batch, self._batch = self._batch, []
+        if not batch:
+            return
+        contents = [found for message, _ in batch if (found := content_of(message)) is not None]
+        if len(contents) > 1:
+            self.broker.prematch(contents)
+        arrivals = Arrivals(batch)
+        while not arrivals.are_handled:
+            try:
+                self._sends += self.broker.receive_many(arrivals, self._now)
+            except StoreError:
+                raise
+            except Exception as error:
+                self._stumbled(*arrivals.current, error)
+
+    def _stumbled(self, message: AnyMessage, peer: Peer, error: Exception) -> None:
+        self.connections.note(notes.Bug(peer, type(message).__name__, error))
+        culprit = self.connections.bound.get(peer)
+        if culprit is not None:
+            self.connections.refuse(culprit, "this broker cannot handle that")
+
+    # First messages.
+
+    def _first(self, connection: NodeConnection, frames: list[bytes]) -> list[bytes]:
+        """Learn whose connection it is; what remains of the frames is for the broker."""
+        try:
+            while frames and connection.is_open_to_anybody and not connection.is_closing:
+                if connection.stage == "asked":
+                    answer = decode_name(frames[0])
+                    self._sends += self._neighbours.named(connection, answer, self._now)
+                    frames = frames[1:]
+                else:
+                    frames = self._opening(connection, frames)
+        except KbnError as error:
+            self.connections.refuse(connection, str(error), type(error).__name__)
+        return frames
+
+    def _opening(self, connection: NodeConnection, frames: list[bytes]) -> list[bytes]:
+        opening = decode_opening(frames[0])
+        match opening:
+            case Who():
+                check_version(opening)
+                if connection.stage == "introduced":
+                    raise FrameError("you have asked before: say connect, or greet")
+                connection.stage = "introduced"
+                self.connections.send(connection, Who(self.name))
+                return frames[1:]
+            case Connect():
+                check_version(opening)
+                self._client_came(connection, opening)
+            case Greet():
+                check_version(opening)
+                self._admission.check_broker(opening, connection.certificate)
+                self._sends += self._neighbours.came(connection, opening, self._now)
+            case Bye():
+                self._admission.check_broker(opening, connection.certificate)
+                peer = Peer("broker", opening.broker)
+                self._sends += self.broker.receive(opening, peer, self._now)
+                self._neighbours.heard_bye(connection, opening)
+                return []
+            case _:
+                assert_never(opening)
+        return frames
+
+    def _client_came(self, connection: NodeConnection, connect: Connect) -> None:
+        self._admission.check_client(connect, connection.certificate)
+        peer = Peer("client", connect.client)
+        older = self.connections.bound.get(peer)
+        if older is not None and connect.epoch < older.epoch:
+            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+        if older is not None and connect.epoch > older.epoch:
+            # Of the older run nothing remains.
+            self._sends += self.broker.disconnected(peer, self._now)
+        if older is None:
+            self.connections.note(notes.ClientAttached(peer.name, connection.address))
+        connection.epoch = connect.epoch
+        self.connections.bind(connection, peer, "client")
+        bytes_max = self.settings.server_limits.frame_bytes
+        self.connections.effect(LimitFrames(connection.id, bytes_max))
+        self._give_room(peer, 0)
+
+    # Connections.
+
+    def _opened(self, opened: events.Opened) -> None:
+        id, address, link_id, certificate = opened
+        link = None if link_id is None else self._neighbours.links.get(link_id)
+        stage: Stage = "new" if link_id is None else "asked"
+        connection = NodeConnection(id, stage, address, link, certificate, self._now, self._now)
+        self.connections.all[id] = connection
+        limit = self.settings.server_limits.connections
+        if link is not None:
+            self._neighbours.links.opened(link, self._now)
+            self.connections.send(connection, Who(self.name))
+        elif link_id is not None:
+            self.connections.close(connection)  # the link has ended meanwhile
+        elif len(self.connections.all) > limit:
+            self.connections.refuse(connection, f"{limit} connections are the limit here")
+
+    def _closed(self, id: int) -> None:
+        connection = self.connections.all.pop(id, None)
+        if connection is None:
+            return
+        connection.is_closing = True
+        peer = self.connections.unbind(connection)
+        self._neighbours.lost(connection, peer, self._now)
+        if peer is None:
+            return
+        if peer.kind == "client":
+            self.connections.note(notes.ClientLeft(peer.name))
+        self._sends += self.broker.disconnected(peer, self._now)
+
+    def _dial_failed(self, id: int, reason: str) -> None:
+        link = self._neighbours.links.get(id)
+        if link is not None:
+            self._neighbours.links.failed(link, reason, self._now)
+            self.connections.note(notes.DialFailed(link.to.url, reason))
+
+    def _refuse(self, id: int, reason: str) -> None:
+        connection = self.connections.all.get(id)
+        if connection is not None:
+            self.connections.refuse(connection, reason, FrameError.__name__)
+
+    def _stalled(self, id: int, waiting_bytes: int) -> None:
+        connection = self.connections.all.get(id)
+        if connection is None:
+            return
+        self._check_reads(connection, waiting_bytes)
+        # Between brokers both may have much to say at once, so both go on reading.
+        if connection.stage == "client" and connection.peer is not None:
+            if not connection.is_stalled:
+                self.connections.effect(PauseReading(id))
+            attached = self.broker.clients.get(connection.peer.name)
+            if attached is not None:
+                attached.room_bytes = 0
+        connection.is_stalled = True
+
+    def _writable(self, id: int, waiting_bytes: int) -> None:
+        connection = self.connections.all.get(id)
+        if connection is None:
+            return
+        self._check_reads(connection, waiting_bytes)
+        if connection.stage == "client" and connection.peer is not None:
+            if connection.is_stalled:
+                self.connections.effect(ResumeReading(id))
+            self._give_room(connection.peer, waiting_bytes)
+        connection.is_stalled = False
+
+    def _check_reads(self, connection: NodeConnection, waiting_bytes: int) -> None:
+        if waiting_bytes > self.settings.server_limits.unwritten_bytes:
+            self.connections.note(notes.NotReading(connection.peer))
+            self.connections.close(connection, aborts=True)
+
+    def _give_room(self, peer: Peer, waiting_bytes: int) -> None:
+        """Let a client be sent what its socket has room for."""
+        attached = self.broker.clients.get(peer.name)
+        if attached is None:
+            return
+        if attached.room_bytes <= 0:
+            # No new credit, but a reason to look whether something waits for this client.
+            self._batch.append((Credit(0), peer))
+        attached.room_bytes = max(1, self.settings.server_limits.room_bytes - waiting_bytes)
+
+    # By the clock.
+
+    def _tick(self) -> None:
+        since, self._ticked_at = self._now - self._ticked_at, self._now
+        self._sends += self.broker.tick(self._now)
+        if since <= LATE_S:
+            self._drop_silent()
+
+    def _drop_silent(self) -> None:
+        limits = self.settings.server_limits
+        silent = self._now - limits.silent_s
+        late = self._now - limits.connect_timeout_s
+        for connection in list(self.connections.all.values()):
+            if connection.peer is None:
+                if connection.opened_at < late:
+                    reason = f"no first message in {limits.connect_timeout_s} s"
+                    self.connections.refuse(connection, reason)
+            elif connection.heard_at < silent - limits.silent_s:
+                self.connections.close(connection, aborts=True)
+            elif connection.heard_at < silent and not connection.is_stalled:
+                self.connections.refuse(connection, f"nothing heard for {limits.silent_s} s")
+
+    # The end of a turn.
+
+    def _end_turn(self) -> list[Effect]:
+        """Make permanent what was done, then say what to do."""
+        sends, self._sends = self._sends, []
+        self._address(sends)
+        self._neighbours.end_turn()
+        if self.store.is_dirty:
+            self.store.commit()
+        effects = [self._send(*each) for each in self.connections.take_sends().items()]
+        effects += self.connections.take_others()
+        effects += self._neighbours.links.dials(self._now, self._neighbours.is_connected)
+        return effects
+
+    def _address(self, sends: list[BrokerSend]) -> None:
+        """Find the connections on which the broker's messages go out."""
+        bound, send = self.connections.bound, self.connections.send
+        for to, message in sends:
+            kind = type(message)
+            if kind is Bye:
+                self._neighbours.say_bye(to, message, self._now)  # type: ignore[arg-type]
+                continue
+            connection = bound.get(to)
+            if connection is None:
+                continue
+            send(connection, message)
+            if kind is Refused:
+                self._note_refusal(connection, to, message)  # type: ignore[arg-type]
+
+    def _note_refusal(self, connection: NodeConnection, to: Peer, refused: Refused) -> None:
+        what, _, kind, reason = refused.what, refused.reference, refused.kind, refused.reason
+        self.connections.note(notes.RequestRefused(to.name, what, kind, reason))
+        if what == "connect":
+            self.connections.close(connection)
+
+    def _send(self, connection: NodeConnection, messages: list[AnyMessage]) -> Effect:
+        is_cut_short = False
+        if connection.stage == "client" and connection.peer is not None:
+            attached = self.broker.clients.get(connection.peer.name)
+            is_cut_short = attached is not None and attached.room_bytes <= 0
+        return Send(connection.id, messages, is_cut_short)
+
+    # What an administrator asks.
+
+    def _asked_to_unlink(self, about: dict[str, Any]) -> dict[str, Any]:
+        name = about.get("broker")
+        if not isinstance(name, str) or name not in self.broker.neighbours:
+            known = ", ".join(self.broker.neighbours) or "none"
+            raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
+        self._requests.append(events.Unlink(name))  # not in the middle of a batch
+        return {"unlinking": name}
+
+    def _asked_to_move(self, about: dict[str, Any]) -> dict[str, Any]:
+        request = events.MoveBroker(str(about.get("url")), about.get("old"))
+        return {"leaving": self._neighbours.move(request, self._now)}
+
+    def _asked_for_ontology(self, about: dict[str, Any]) -> dict[str, Any]:
+        paths, reasoning = about.get("paths"), about.get("reasoning", "rdfs")
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise InvalidInputError("to load an ontology, give its paths: a list of files")
+        self.connections.effect(LoadOntology(tuple(paths), reasoning))
+        return {"loading": paths}
+
+    def _status(self) -> dict[str, Any]:
+        return {
+            "connections": len(self.connections.all),
+            "ontology_problem": self.ontology_problem,
+            **self._neighbours.status(),
+        }
+
+
+class Arrivals:
+    """The messages of a turn, handed out once; `current` is the one that is being handled."""
+
+    def __init__(self, batch: list[Arrived]) -> None:
+        self._rest = iter(batch)
+        self.are_handled = False
+        self.current: Arrived
+
+    def __iter__(self) -> Iterator[Arrived]:
+        for arrived in self._rest:
+            self.current = arrived
+            yield arrived
+        self.are_handled = True
+
+
+def content_of(message: AnyMessage) -> bytes | None:
+    """The content of a notification that a message brings, if it brings one."""
+    if isinstance(message, Publish):
+        return message.content
+    if isinstance(message, BestEffort):
+        return message.envelope.content
+    if isinstance(message, Frame) and isinstance(message.body, Forward):
+        return message.body.envelope.content
+    return None

@@ -1,0 +1,68 @@
+"""What a `Node` asks its shell to do, in the order of the list it returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from kbn.broker import notes
+from kbn.broker.messages import AnyMessage
+
+
+class Send(NamedTuple):
+    """Write messages to a connection, at once; then report `Writable`.
+
+    `is_cut_short`: more waits for the other side than it had room for, so report without delay.
+    """
+
+    connection: int
+    messages: list[AnyMessage]
+    is_cut_short: bool = False
+
+
+class Close(NamedTuple):
+    """Close a connection when what was sent is written; at once when `aborts`."""
+
+    connection: int
+    aborts: bool = False
+
+
+class Dial(NamedTuple):
+    """Connect to a broker; report `Opened` with the number of the link, or `DialFailed`."""
+
+    link: int
+    url: str
+
+
+class LimitFrames(NamedTuple):
+    """Take frames of so many bytes from a connection, from now on."""
+
+    connection: int
+    bytes_max: int
+
+
+class PauseReading(NamedTuple):
+    """Read nothing more from a connection."""
+
+    connection: int
+
+
+class ResumeReading(NamedTuple):
+    connection: int
+
+
+class LoadOntology(NamedTuple):
+    """Load an ontology beside the work; report `UseOntology` or `OntologyFailed`."""
+
+    paths: tuple[str, ...]
+    reasoning: str
+
+
+class Note(NamedTuple):
+    """Tell those who watch."""
+
+    note: notes.Note
+
+
+Effect: TypeAlias = (
+    Send | Close | Dial | LimitFrames | PauseReading | ResumeReading | LoadOntology | Note
+)

@@ -1,0 +1,78 @@
+"""What a node is made with: one name, one store, one authorizer, its links and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kbn.broker.access import AllowAll, Authorizer, Limits
+from kbn.broker.neighbour_sessions import Routing
+from kbn.broker.store import Store
+from kbn.ontology import Ontology
+
+Role = Literal["peer", "parent", "child"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Bounds of one node; `Limits` has those of a client's requests.
+
+    A client is sent deliveries while less than `room_bytes` waits in its socket. A connection in
+    which more than `unwritten_bytes` waits is dropped: nobody reads there.
+    """
+
+    connections: int = 10_000
+    frame_bytes: int = 4 << 20
+    broker_frame_bytes: int = 256 << 20
+    room_bytes: int = 1 << 20
+    unwritten_bytes: int = 256 << 20
+    connect_timeout_s: float = 10.0
+    silent_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTo:
+    """A neighbour to connect to; `role` is what it is to us, `token` what we show it.
+
+    With its `name`, what is published before it was ever reached is kept for it, too.
+    """
+
+    url: str
+    role: Role = "peer"
+    token: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """The configuration of one node.
+
+    Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
+    are refused. `check_url` raises `InvalidInputError` for what is no address. `ontology_digest` is
+    the digest of the ontology, unless another is given. With `checks_certificates` a peer must have
+    the name that its certificate shows.
+    """
+
+    name: str
+    routing: Routing = "acyclic"
+    links: tuple[LinkTo, ...] = ()
+    ontology: Ontology | None = None
+    ontology_digest: str | None = None
+    store: Store | None = None
+    keeps: bool = True
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    limits: Limits = field(default_factory=Limits)
+    server_limits: ServerLimits = field(default_factory=ServerLimits)
+    advertisements: bool = False
+    keeps_roots: bool = False
+    checks_certificates: bool = False
+    check_url: Callable[[str], None] = lambda url: None
+    retransmit_s: float | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest that clients and neighbours are told."""
+        if self.ontology_digest is not None:
+            return self.ontology_digest
+        return "" if self.ontology is None else self.ontology.digest
