@@ -88,8 +88,6 @@ from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
 
-NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
-
 
 class Broker:
     """One node of the overlay; `Settings` says what its arguments mean."""
