@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, get_origin
 
 from kbn.config import forms
 from kbn.config.problems import Path
-from kbn.config.scalars import NULL, plain_kind, value_of
+from kbn.config.scalars import BOOL, FLOAT, INT, STR, number_of, value_of
 from kbn.config.yaml_nodes import ALIASED_MAX, DEPTH_MAX, TAG, NotYamlError, is_quoted, line_of
 
 
@@ -106,14 +106,22 @@ class _Expansion:
 def _scalar(node: Any, type: Any) -> Any:
     kind = node.tag.removeprefix(TAG)
     expected = forms.scalars(type)
-    only = expected[0] if len(expected) == 1 else None
-    if only is not None and kind != NULL:
-        plain = forms.unannotated(only)
-        written = forms.is_as_written(only)
-        if get_origin(plain) is Literal or (plain is str and written):
-            return node.value
-        if plain in (int, float) and written:
-            return _number(value_of(node.value, plain_kind(node.value)), plain)
+    if len(expected) == 1 and kind in (BOOL, INT, FLOAT, STR):
+        return _as_expected(node, kind, expected[0])
+    return _value(node, kind)
+
+
+def _as_expected(node: Any, kind: str, type: Any) -> Any:
+    """A scalar where one type can stand, which decides what its text means."""
+    plain, is_written = forms.unannotated(type), forms.is_as_written(type)
+    if get_origin(plain) is Literal or (plain is str and is_written):
+        return node.value
+    if plain in (int, float) and kind != BOOL and (is_written or not is_quoted(node)):
+        return _number(number_of(node.value), plain)
+    return _value(node, kind)
+
+
+def _value(node: Any, kind: str) -> Any:
     try:
         return value_of(node.value, kind)
     except ValueError:
