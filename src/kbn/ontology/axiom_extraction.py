@@ -1,4 +1,4 @@
-"""Gathering axioms from triples: one pass over all, a second over what had to wait.
+"""Extracting axioms from triples: one pass over all, a second over what had to wait.
 
 The first pass places what needs no knowledge of other triples and files blank nodes under their
 id; the second reads class expressions, groups and lists, and decides which statements are about
@@ -94,13 +94,13 @@ _Name = tuple[int, bool, str, int]
 
 def gather(triples: Iterable[Triple], *, skos: bool | None) -> Axioms:
     """The axioms of `triples`; `skos` says whether SKOS concepts are classes (None: detect)."""
-    gathering = _Gathering()
+    extraction = _Extraction()
     for subject, predicate, node in triples:
-        gathering.take(subject, predicate, node)
-    return gathering.finish(skos)
+        extraction.take(subject, predicate, node)
+    return extraction.finish(skos)
 
 
-class _Gathering:
+class _Extraction:
     """The state of one `gather`: axioms so far, blank nodes by id, statements left for later."""
 
     def __init__(self) -> None:
