@@ -114,7 +114,7 @@ def test_metrics_count_what_happened_and_every_line_is_well_formed() -> None:
         async with watched("a") as one, watched("b", links=(LinkTo(one.server.url),)) as other:
             await until(lambda: other.health()[0] and one.health()[0])
             async with connect(one.server.url) as ann, connect(other.server.url) as bob:
-                feed = await ann.subscribe("price < 10").settled()
+                feed = await ann.subscribe("price < 10").in_force()
                 await bob.publish({"price": 3})
                 assert (await anext(feed))["price"] == 3
                 with pytest.raises(InvalidInputError):
