@@ -11,7 +11,7 @@ from kbn import Network, Subscription
 from kbn.broker.topology import Topology
 from kbn.filters import Filter
 from kbn.filters.semantics import covers, resolve_terms
-from kbn.simulation.network import SimulatedClient
+from kbn.simulation.client import SimulatedClient
 
 ROUNDS = 3
 SEEDS = range(12)
