@@ -136,6 +136,48 @@ def test_a_front_door_opens_to_all_it_shows(room: str) -> None:
         assert getattr(package, name, None) is not None or import_module(f"{room}.{name}")
 
 
+LAZY_DOORS = sorted(
+    path
+    for path in SOURCE.glob("**/__init__.py")
+    if "= on_first_use(" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("path", LAZY_DOORS, ids=module_id)
+def test_a_lazy_door_says_the_same_three_times(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = ".".join(("kbn", *path.parent.relative_to(SOURCE).parts))
+    homes, shown = homes_of(tree), names_shown_by(package)
+    # A module the door shows needs no home: Python finds it by itself.
+    modules = {name for name in shown - homes.keys() if is_module(path, name)}
+    checked = names_for_type_checkers(tree)
+    assert {name: home for name, home in checked.items() if name not in modules} == homes
+    assert shown - modules == homes.keys()
+
+
+def names_for_type_checkers(tree: ast.Module) -> dict[str, str]:
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    return {
+        alias.asname or alias.name: str(node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def homes_of(tree: ast.Module) -> dict[str, str]:
+    """The map from names to modules that a lazy door gives to `on_first_use`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "on_first_use":
+            return dict(ast.literal_eval(node.args[1]))
+    raise AssertionError("no call of on_first_use")
+
+
+def is_module(door: Path, name: str) -> bool:
+    return (door.parent / f"{name}.py").exists() or (door.parent / name / "__init__.py").exists()
+
+
 @pytest.mark.parametrize("path", MODULES, ids=module_id)
 def test_only_the_shells_meet_the_world(path: Path) -> None:
     if room_of(path) in SHELLS:

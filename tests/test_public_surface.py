@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import enum
+import inspect
 import re
 import tomllib
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -80,3 +85,47 @@ def test_the_version_is_one_and_the_changelog_knows_it() -> None:
 
 def test_the_package_is_typed() -> None:
     assert (ROOT / "src/kbn/py.typed").exists()
+
+
+# The doors whose functions and classes each carry an example that runs (pytest runs them).
+DOORS_WITH_EXAMPLES = [
+    "kbn.data",
+    "kbn.filters",
+    "kbn.grouping",
+    "kbn.matching",
+    "kbn.ontology",
+    "kbn.pages",
+    "kbn.placement",
+]
+
+
+def shown_with_example(door: str) -> Iterator[tuple[str, object]]:
+    """The functions of a door, and the classes that do more than hold values."""
+    room = import_module(door)
+    for name in room.__all__:
+        shown = getattr(room, name, None)
+        if inspect.isfunction(shown) or (inspect.isclass(shown) and not is_record(shown)):
+            yield name, shown
+
+
+def is_record(shown: type) -> bool:
+    """Whether a class holds values only: the function that makes it has the example."""
+    values = (enum.Enum, tuple, BaseException)
+    return is_dataclass(shown) or issubclass(shown, values)
+
+
+def docstrings(shown: object) -> Iterator[str]:
+    yield shown.__doc__ or ""
+    if inspect.isclass(shown):
+        for part in vars(shown).values():
+            yield getattr(part, "__doc__", None) or ""
+
+
+@pytest.mark.parametrize("door", DOORS_WITH_EXAMPLES)
+def test_what_a_front_door_shows_carries_an_example(door: str) -> None:
+    without = [
+        name
+        for name, shown in shown_with_example(door)
+        if not any(">>>" in text for text in docstrings(shown))
+    ]
+    assert not without, f"{door}: give an example to {', '.join(without)}"

@@ -151,7 +151,7 @@ def test_a_missing_extra_is_one_line_that_names_it(
     kbn: Path, tmp_path: Path, extra: str, command: str
 ) -> None:
     (tmp_path / "pipeline.yaml").write_text("ontology: podcast\n")
-    (tmp_path / "policies.yaml").write_text("policies: []\n")
+    shutil.copy(ROOT / "src/kbn/management/policies/load.yaml", tmp_path / "policies.yaml")
     told = run(kbn, tmp_path, *command.split())
     assert told.returncode == 1
     assert "Traceback" not in told.stderr

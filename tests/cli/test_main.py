@@ -124,7 +124,7 @@ def test_a_mistyped_command_is_invalid_and_suggests(capsys: pytest.CaptureFixtur
         (["broker", "--parnt", "x"], "option: --parnt; did you mean --parent", "kbn broker"),
         (["broker", "--port", "x"], "value for '--port' / '-p': input should be", "kbn broker"),
         (["mib"], "missing argument 'PATH'", "kbn mib"),
-        (["mib", "a", "b"], "got unexpected extra argument(s) (b)", "kbn mib"),
+        (["policy", "list", "b"], "got unexpected extra argument(s) (b)", "kbn policy list"),
         (["status", "--tls-ca", "gone.pem"], "file 'gone.pem' does not exist", "kbn status"),
         (["broker", "--tls-key", "x"], "--tls-key and --tls-client-ca go with", "kbn broker"),
     ],

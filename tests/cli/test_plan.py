@@ -137,7 +137,7 @@ def test_what_cannot_be_planned_is_refused(
     ("links", "said"),
     [
         ("top-left,top-rigth", "did you mean 'right'?"),
-        ("top-left,top-nowhere", "there are top, left, right"),
+        ("top-left,top-nowhere", "there is no broker 'nowhere'; use top, left or right"),
         ("top-left,top", "a link is written a-b"),
         ("top-left", "no links lead from 'top' to 'right'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,25 @@ def test_columns_and_a_limit(file: Path, capsys: Output) -> None:
     assert len(told(capsys, *asked[:-1], "0")) == 5
 
 
+def test_people_read_local_times_and_programs_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setenv("TZ", "Europe/Dublin")
+    time.tzset()
+    try:
+        with Mib(tmp_path / "mib.db") as mib:
+            mib.apply(SubscriberInfo("ann", "east", None, 0.0, 1), 1_750_000_000.0)
+            mib.commit()
+        asked = ["mib", str(tmp_path / "mib.db"), "-k", "subscriber", "-c", "seen_at,placed_at"]
+        assert main(asked) == 0
+        shown = capsys.readouterr().out.splitlines()[-1]
+        assert shown.split() == ["2025-06-15", "16:06:40+01:00", "never"]
+        assert told(capsys, *asked) == [{"seen_at": 1_750_000_000.0, "placed_at": 0.0}]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -142,8 +162,8 @@ def test_what_has_no_meaning_is_refused(
 
 
 def test_a_file_that_is_no_mib_is_refused(tmp_path: Path, capsys: Output) -> None:
-    assert main(["mib", str(tmp_path / "nowhere.db")]) == 1
-    assert "no such file" in capsys.readouterr().err
+    assert main(["mib", str(tmp_path / "nowhere.db")]) == 2
+    assert "nowhere.db' does not exist" in capsys.readouterr().err
     (tmp_path / "text.db").write_text("hello " * 1000)
     assert main(["mib", str(tmp_path / "text.db")]) == 1
     assert "not the MIB" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -72,7 +73,7 @@ def test_json_says_the_same_as_yaml(tmp_path: Path) -> None:
     ("text", "value"),
     [
         ("", None), ("~", None), ("null", None), ("yes", True), ("Off", False), ("12", 12),
-        ("-0750", -750), ("1_000", 1000), ("0x1F", 31), ("1.5", 1.5), ("1e3", 1000.0),
+        ("-0750", -750), ("1_000", 1000), ("0x1F", 31), ("1.5", 1.5), ("1e3", "1e3"),
         (".inf", float("inf")), ("12:30", "12:30"), ("2026-01-01", "2026-01-01"), ("'12'", "12"),
         ('"no"', "no"), ("!!str 12", "12"), ("!!int '12'", 12), ("[1, [a]]", [1, ["a"]]),
         ("{1: a, on: b}", {"1": "a", "on": "b"}), ("9" * 5000, "9" * 5000),
@@ -81,6 +82,16 @@ def test_json_says_the_same_as_yaml(tmp_path: Path) -> None:
 def test_a_scalar_means_what_people_expect(tmp_path: Path, text: str, value: object) -> None:
     found = read(tmp_path, f"brokers: {{}}\nanything: {text}\n").anything
     assert found == value and type(found) is type(value)
+
+
+def test_a_token_like_a_power_of_ten_is_a_text_and_where_a_number_stands_a_number(
+    tmp_path: Path,
+) -> None:
+    found = read(tmp_path, "brokers: {a: {host: 12e3}}\nrate: 12e3\n")
+    assert (found.brokers["a"], found.rate) == (BrokerForm(host="12e3"), 12000.0)
+    assert told(tmp_path, "brokers: {}\nrate: '2'\n") == [
+        "o.yaml:2: rate: expected a number, not '2'"
+    ]
 
 
 def test_where_only_a_word_can_stand_it_is_taken_as_written(tmp_path: Path) -> None:
@@ -152,6 +163,16 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         ["o.yaml:5", "flag"],
         ["o.yaml:6", "x"],
     ]
+
+
+def test_of_very_many_mistakes_the_first_are_shown(tmp_path: Path) -> None:
+    lines = "".join(f"  b{number}: {{prot: 1}}\n" for number in range(5_000))
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "brokers:\n" + lines)
+    shown = str(caught.value).splitlines()
+    assert len(caught.value.problems) == 5_000 and caught.value.problems[-1].line == 5_001
+    assert len(shown) == 21 and shown[-1] == "… and 4980 more"
+    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
 
 
 @pytest.mark.parametrize(

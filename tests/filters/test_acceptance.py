@@ -9,8 +9,9 @@ from tests.filters.small_worlds import SmallOntology
 
 from kbn.errors import UnknownTermError
 from kbn.filters import Bag, Constraint, Filter, Notification, Relation, Subscription
+from kbn.filters.evaluation import operator_accepts
 from kbn.filters.operators import read_operator
-from kbn.filters.semantics import operator_accepts, resolve_terms
+from kbn.filters.term_resolution import resolve_terms
 from kbn.ontology.terms import Class, Individual, Property, Term
 
 ANIMALS = SmallOntology.stated(

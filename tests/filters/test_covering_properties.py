@@ -18,9 +18,12 @@ from tests.filters.small_worlds import (
 )
 
 from kbn.errors import InvalidInputError
+from kbn.filters.covering import covers
+from kbn.filters.evaluation import accepts, matches
+from kbn.filters.implication import implies
 from kbn.filters.model import Constraint, Filter, Notification
 from kbn.filters.operators import Composite, Operator, negate_operator
-from kbn.filters.semantics import accepts, covers, implies, matches, operator_accepts
+from kbn.filters.semantics import accepts_by_definition, operator_accepts_by_definition
 from kbn.filters.values import Bag
 
 seeds = st.integers(0, 2**48)
@@ -108,9 +111,23 @@ def test_composite_bags_agree_with_trying_every_permutation(seed: int) -> None:
             bag,
             [*x],
             [*constraint.operand],
-            lambda p, q, e=element: operator_accepts(e, p, q, ontology),
+            lambda p, q, e=element: operator_accepts_by_definition(e, p, q, ontology),
         )
+        assert accepts_by_definition(constraint, x, ontology) == expected, (x, constraint)
         assert accepts(constraint, x, ontology) == expected, (x, constraint)
+
+
+@given(seeds)
+@settings(max_examples=150)
+def test_evaluation_agrees_with_the_definition(seed: int) -> None:
+    random = Random(seed)
+    ontology = SmallOntology(random)
+    pool = random.choice(POOLS)
+    values = universe(random, pool)
+    for constraint in [random_constraint(random, pool) for _ in range(10)]:
+        for value in values:
+            expected = accepts_by_definition(constraint, value, ontology)
+            assert accepts(constraint, value, ontology) == expected, (constraint, value)
 
 
 def _operand(random: Random, operator: object, pool: object) -> object:

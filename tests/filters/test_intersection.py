@@ -19,9 +19,9 @@ from tests.filters.small_worlds import (
 
 from kbn import data
 from kbn.filters import Filter, Notification, Subscription
+from kbn.filters.evaluation import accepts, matches
 from kbn.filters.intersection import excludes, may_intersect
 from kbn.filters.model import Constraint
-from kbn.filters.semantics import accepts, matches
 from kbn.filters.values import Bag, Relation, Value
 from kbn.filters.vocabulary import Vocabulary
 from kbn.ontology import Ontology

@@ -13,8 +13,9 @@ import pytest
 from kbn.errors import LimitError
 from kbn.filters import Bag, Constraint, Operator, Relation
 from kbn.filters.assignment import all_served
+from kbn.filters.evaluation import operator_accepts
+from kbn.filters.implication import operator_implies
 from kbn.filters.operators import Composite, read_operator
-from kbn.filters.semantics import operator_accepts, operator_implies
 from kbn.filters.vocabulary import NoOntology
 from kbn.ontology.terms import Class, Individual, Property
 

@@ -7,8 +7,7 @@ from random import Random
 import pytest
 
 from kbn import data
-from kbn.filters import Bag, Constraint, Filter, Notification, Subscription
-from kbn.filters.semantics import covers
+from kbn.filters import Bag, Constraint, Filter, Notification, Subscription, covers
 from kbn.lab.siena import Node, SienaPoset
 from kbn.matching import LinearScan
 from kbn.ontology import Class, Ontology

@@ -21,8 +21,7 @@ from tests.matching.agreement import assert_batch_agrees, assert_match_agrees
 from tests.matching.worlds import World
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Notification, Subscription
-from kbn.filters.semantics import resolve_terms
+from kbn.filters import Notification, Subscription, resolve_terms
 from kbn.matching import LinearScan, Matcher
 
 

@@ -15,7 +15,7 @@ from tests.matching.agreement import assert_batch_agrees
 from tests.matching.worlds import random_ontology, world_of
 
 from kbn.filters import Bag, Constraint, Filter, Notification, Subscription
-from kbn.filters.semantics import accepts
+from kbn.filters.semantics import accepts_by_definition
 from kbn.matching import Matcher
 from kbn.matching.matcher import COMPACT_MIN
 from kbn.ontology import Class, Ontology
@@ -37,7 +37,9 @@ class Scan:
             answer = known.get(constraint)
             if answer is None:
                 value = notification.attributes.get(constraint.attribute)
-                answer = value is not None and accepts(constraint, value, self.ontology)
+                answer = value is not None and accepts_by_definition(
+                    constraint, value, self.ontology
+                )
                 known[constraint] = answer
             return answer
 
@@ -223,7 +225,7 @@ def test_thousands_of_filters_of_a_world_agree(number: int, seed: int) -> None:
 
 def _is_accepted(constraint: Constraint, ontology: Ontology | None) -> bool:
     from kbn.errors import UnknownTermError
-    from kbn.filters.semantics import resolve_terms
+    from kbn.filters import resolve_terms
 
     try:
         resolve_terms(constraint, ontology)

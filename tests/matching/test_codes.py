@@ -11,9 +11,8 @@ from tests.matching import worlds
 from tests.matching.worlds import ATTRIBUTES, World, world_of
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Bag, Constraint, Filter, Notification
+from kbn.filters import Bag, Constraint, Filter, Notification, resolve_terms
 from kbn.filters.operators import Operator
-from kbn.filters.semantics import resolve_terms
 from kbn.matching import Matcher
 from kbn.ontology import Class, Individual, Ontology, Term
 

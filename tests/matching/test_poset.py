@@ -14,8 +14,7 @@ from tests.matching import worlds
 from tests.matching.worlds import World, load
 
 from kbn.errors import InvalidInputError, UnknownTermError
-from kbn.filters import Bag, Constraint, Filter, Subscription
-from kbn.filters.semantics import resolve_terms
+from kbn.filters import Bag, Constraint, Filter, Subscription, resolve_terms
 from kbn.matching.poset import Poset, PosetChange
 from kbn.ontology import Class, Ontology
 

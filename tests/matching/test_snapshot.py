@@ -13,8 +13,7 @@ from tests.matching.agreement import assert_batch_agrees, assert_match_agrees
 from tests.matching.worlds import World, load, world_of
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Bag, Constraint, Filter, Subscription
-from kbn.filters.semantics import resolve_terms
+from kbn.filters import Bag, Constraint, Filter, Subscription, resolve_terms
 from kbn.matching import Matcher
 from kbn.ontology import Class
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -211,5 +211,12 @@ def test_a_planner_may_choose_several_brokers_for_a_cluster() -> None:
 def test_a_planner_that_chooses_no_broker_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="'last_first' chose 'c'"):
         plan(animals(), ["a", "b"], last_first, only="c")
-    with pytest.raises(InvalidInputError, match="for each cluster"):
+    with pytest.raises(InvalidInputError, match="the planner you passed must choose"):
         plan(animals(), ["a"], lambda parts, names: {})
+    with pytest.raises(InvalidInputError, match="'last_first' chose 'c'"):
+        plan(animals(), ["a", "b"], partial(last_first, only="c"))
+
+
+def test_a_planner_without_a_name_is_told_so() -> None:
+    made = plan(animals(), ["a"], lambda parts, names: dict.fromkeys(parts, "a"))
+    assert made.planner == "unnamed"

@@ -9,8 +9,7 @@ from tests.matching.worlds import World, world_of
 
 from kbn import Network, Subscription
 from kbn.broker.topology import Topology
-from kbn.filters import Filter
-from kbn.filters.semantics import covers, resolve_terms
+from kbn.filters import Filter, covers, resolve_terms
 from kbn.simulation.client import SimulatedClient
 
 ROUNDS = 3

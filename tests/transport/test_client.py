@@ -59,7 +59,7 @@ def test_what_is_published_anywhere_arrives_everywhere(routing: str) -> None:
         async with three_brokers(routing) as servers:
             clients = [kbn.connect(each.url, name=f"at-{each.broker.name}") for each in servers]
             async with clients[0], clients[1], clients[2]:
-                feeds = [await client.subscribe("n any").settled() for client in clients]
+                feeds = [await client.subscribe("n any").in_force() for client in clients]
                 for round in range(20):
                     for client in clients:
                         await client.publish({"n": round, "by": client.name})
@@ -82,7 +82,7 @@ def test_what_must_not_be_lost_crosses_brokers(routing: str, tmp_path: Path) -> 
                 kbn.connect(b.url, name="ann", durable=True) as ann,
                 kbn.connect(c.url, name="bob") as bob,
             ):
-                feed = await ann.subscribe("n any").settled()
+                feed = await ann.subscribe("n any").in_force()
                 await asyncio.gather(*[bob.publish({"n": n}, durable=True) for n in range(50)])
                 assert [n["n"] for n in await take(feed, 50)] == list(range(50))
 
@@ -101,7 +101,7 @@ def test_two_brokers_that_connect_to_each_other_keep_one_connection() -> None:
                 kbn.connect(b.url) as bob,
             ):
                 await until(lambda: a.broker.is_complete and bool(a.broker.neighbours))
-                feed = await ann.subscribe("n any").settled()
+                feed = await ann.subscribe("n any").in_force()
                 await bob.publish({"n": 1})
                 assert await take(feed, 1) == [{"n": 1}]
                 await until(lambda: len(a._connections) == 2 == len(b._connections))
@@ -207,7 +207,7 @@ def test_brokers_find_each_other_again() -> None:
             kbn.connect(b.url) as ann,
             kbn.connect(c.url) as bob,
         ):
-            feed = await ann.subscribe("n any").settled()
+            feed = await ann.subscribe("n any").in_force()
             for round in range(5):
                 for connection in list(a._connections.values()):
                     connection.abort()
@@ -252,7 +252,7 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
                 server.broker._keeps = True
             ann = kbn.connect(b.url, name="ann", durable=durable, window=50, when_slow="block")
             async with ann, kbn.connect(c.url, name="bob") as bob:
-                feed = await ann.subscribe("n any").settled()
+                feed = await ann.subscribe("n any").in_force()
                 got: list[int] = []
 
                 async def reading() -> None:
@@ -277,7 +277,7 @@ def test_a_publisher_that_moves_loses_nothing() -> None:
             for server in (_a, b, c):
                 server.broker._keeps = True
             async with kbn.connect(b.url) as ann, kbn.connect(c.url, name="bob") as bob:
-                feed = await ann.subscribe("n any").settled()
+                feed = await ann.subscribe("n any").in_force()
                 sent = 0
 
                 async def publishing() -> None:
@@ -303,7 +303,7 @@ def test_a_broker_sends_its_clients_elsewhere_and_they_go() -> None:
             kbn.connect(b.url, name="ann") as ann,
             kbn.connect(c.url) as manager,
         ):
-            feed = await ann.subscribe("n any").settled()
+            feed = await ann.subscribe("n any").in_force()
             async with kbn.connect(b.url) as at_b:
                 told = await at_b.ask("move", clients=["ann"], broker="c", url=c.url)
                 assert told == {"moving": 1}
@@ -340,7 +340,7 @@ def test_a_durable_client_finds_what_came_while_it_was_away(tmp_path: Path) -> N
     async def story() -> None:
         async with make_server(path=tmp_path / "b.kbns") as server:
             async with kbn.connect(server.url, name="ann", durable=True) as ann:
-                feed = await ann.subscribe("n any").settled()
+                feed = await ann.subscribe("n any").in_force()
                 await ann.publish({"n": 0}, durable=True)
                 assert await take(feed, 1) == [{"n": 0}]
             async with kbn.connect(server.url) as bob:
@@ -419,7 +419,7 @@ def test_scripts_use_the_same_client_without_asyncio(tmp_path: Path) -> None:
     process, url = start_process("b", tmp_path / "b.kbns")
     try:
         with kbn.sync.connect(url) as client, kbn.sync.connect(url, name="bob") as bob:
-            feed = client.subscribe("n any", timeout=0.2).settled()
+            feed = client.subscribe("n any", timeout=0.2).in_force()
             for n in range(5):
                 bob.publish({"n": n}, durable=True)
             assert feed.next(timeout=30)["n"] == 0

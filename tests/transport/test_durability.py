@@ -85,7 +85,7 @@ async def disturbed(
     total = KILLS * PUBLISHED_BETWEEN
     stored: list[int] = []
     got: list[object] = []
-    feed = await ann.subscribe("n any").settled()
+    feed = await ann.subscribe("n any").in_force()
     reading = asyncio.ensure_future(read_all(feed, total, got))
     publishing = asyncio.ensure_future(publish_all(bob, total, stored))
     for kill in range(KILLS - 1):

@@ -198,7 +198,7 @@ def test_a_policy_moves_a_broker_with_its_clients(
                 mib = here.server.engine.mib
                 await until(lambda: mib.get("broker", "far") is not None)
                 await until(lambda: mib.get("broker", "far").parent == "east")
-                await feed.settled()
+                await feed.in_force()
                 await bob.publish({"number": 1})
                 assert (await anext(feed))["number"] == 1
 

@@ -303,8 +303,8 @@ def bench_broker(
 
 @app.command("move", short_help="Subscribers move between brokers while others publish.")
 def bench_move(
-    subscribers: Annotated[int, typer.Option(help="How many subscribers.")] = 1_000,
-    rate: Annotated[int, typer.Option(help="Notifications a second.")] = 1_000,
+    subscribers: Annotated[int, typer.Option(min=1, help="How many subscribers.")] = 1_000,
+    rate: Annotated[int, typer.Option(min=1, help="Notifications a second.")] = 1_000,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -75,7 +75,8 @@ def _told_by_typer(error: typer.TyperException) -> str:
         return error.format_message()
     if error.message and error.param is None and error.param_hint is None:
         return error.message  # of options that do not go together: it names them itself
-    return error.format_message().replace(error.message, _lowered(error.message))
+    plain = _lowered(error.message.removeprefix("Value error, "))
+    return error.format_message().replace(error.message, plain)
 
 
 def _last_word(error: typer.TyperException) -> str:

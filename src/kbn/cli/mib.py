@@ -38,7 +38,13 @@ class Kinds(StrEnum):
 
 def mib(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="The file a policy server keeps its MIB in.")
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            exists=True,
+            dir_okay=False,
+            help="The file a policy server keeps its MIB in.",
+        ),
     ],
     kind: Annotated[
         Kinds | None, typer.Option("--kind", "-k", help="broker, subscriber or publisher.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -116,14 +117,30 @@ def local_time(epoch_s: float) -> str:
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
-    """Print names and values, one pair a line, values aligned; empty values are left out."""
+    """Print names and values, one pair a line, values aligned; empty values are left out.
+
+    A value that is longer than the terminal is wide goes on below itself; a pipe gets it whole.
+    """
     shown = {name: value for name, value in facts.items() if value not in (None, "", (), [])}
-    width = max((len(name) for name in shown), default=0)
+    indent = max((len(name) for name in shown), default=0) + 2
     for name, value in shown.items():
         lines = [str(line) for line in value] if isinstance(value, list | tuple) else [str(value)]
-        typer.echo(f"{name:<{width}}  {lines[0]}")
-        for line in lines[1:]:
-            typer.echo(f"{'':<{width}}  {line}")
+        wrapped = [part for line in lines for part in _wrapped(line, indent)]
+        typer.echo(f"{name:<{indent}}{wrapped[0]}")
+        for line in wrapped[1:]:
+            typer.echo(f"{'':<{indent}}{line}")
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    """The line in parts that fit a terminal beside the indent; words are not broken."""
+    from textwrap import wrap
+
+    if not (sys.stdout.isatty() or "COLUMNS" in os.environ):
+        return [line]
+    width = max(1, console().width - indent)
+    if len(line) <= width:
+        return [line]
+    return wrap(line, width, break_long_words=False, break_on_hyphens=False) or [line]
 
 
 @contextmanager

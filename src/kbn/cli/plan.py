@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ from kbn.cli.ontology import Files, Level, Reading, Reasoning, find_term
 from kbn.cli.ontology_clustering import Order, members_shown, print_clusters, read_order
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_facts, print_json, require_folder, write_json
+from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -160,9 +160,8 @@ def _link(text: str, brokers: list[str]) -> Link:
             "a link is written a-b"
         )
     stranger = next(name for name in cuts[0] if name not in brokers)
-    close = difflib.get_close_matches(stranger, brokers, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(brokers)}"
-    raise InvalidInputError(f"the link {text!r}: there is no broker {stranger!r}; {hint}")
+    hint = or_one_of(stranger, brokers)
+    raise InvalidInputError(f"the link {text!r}: there is no broker {stranger!r}{hint}")
 
 
 def _gained(

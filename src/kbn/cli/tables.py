@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 
-# Text is not wrapped narrower than this while the table can be divided instead.
-TEXT_WIDTH_MIN = 14
+# Up to this length a word of a text is not broken either.
+WORD_MAX = 28
 
 # 1,234 · -0.5 · 1e-06 · 12.3% · 4.5 MB · ×3
 NUMBER = re.compile(r"×?[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(%|[kMG]?B|[mµ]?s|×))?|[-–]|nan|inf")
@@ -44,11 +44,12 @@ class Column:
 
     @property
     def width_min(self) -> int:
-        """The width below which a number or the name would be broken, or text be hard to read."""
-        cells = max((_width(cell) for cell in self.cells), default=0)
-        if not self.is_number:
-            cells = min(cells, TEXT_WIDTH_MIN)
-        return max(cells, *(_width(word) for word in self.name.split(" ")))
+        """The width below which a number, a word or the name would be broken."""
+        name = max(_width(word) for word in self.name.split(" "))
+        if self.is_number:
+            return max(name, *(_width(cell) for cell in self.cells))
+        words = (word for cell in self.cells for word in cell.split())
+        return max(name, min(WORD_MAX, max(map(_width, words), default=0)))
 
 
 def tables(rows: Iterable[Sequence[str]], columns: Sequence[str], width: int) -> list[Table]:
@@ -71,14 +72,14 @@ def divided(columns: Sequence[Column], width: int) -> list[list[Column]]:
 
 
 def widths(columns: Sequence[Column], width: int) -> list[int]:
-    """The width of each column: what it must have, and a share of what is left if it needs more."""
+    """The width of each column: what it must have; what is left goes to where most is to wrap."""
     given = [column.width_min for column in columns]
     wanted = [column.width_max for column in columns]
     for _ in range(width - _width_min(columns)):
         needy = [place for place, wants in enumerate(wanted) if given[place] < wants]
         if not needy:
             break
-        given[min(needy, key=given.__getitem__)] += 1
+        given[max(needy, key=lambda place: wanted[place] / given[place])] += 1
     return given
 
 

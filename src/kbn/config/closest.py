@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
-CLOSE_MAX = 3
+from kbn import wording
+
 LESS_CLOSE_MAX = 0.1
 """How much less alike than the closest a name may be, and still be named beside it."""
 LISTED_MAX = 16
@@ -19,8 +20,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("x", ["port", "peers"])
     ''
     """
-    close = close_names(given, known)
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return wording.did_you_mean(map(repr, close_names(given, known)))
 
 
 def close_names(given: str, known: Iterable[str]) -> list[str]:
@@ -29,7 +29,7 @@ def close_names(given: str, known: Iterable[str]) -> list[str]:
     >>> close_names("epoch", ["epoch_s", "epoch_ms", "iso"])
     ['epoch_s', 'epoch_ms']
     """
-    close = get_close_matches(given, list(known), n=CLOSE_MAX)
+    close = get_close_matches(given, list(known), n=wording.SUGGESTIONS_MAX)
     least = _likeness(given, close[0]) - LESS_CLOSE_MAX if close else 0.0
     return [name for name in close if _likeness(given, name) >= least]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, get_origin
 
 from kbn.config import forms
 from kbn.config.problems import Path
-from kbn.config.scalars import NULL, plain_kind, value_of
+from kbn.config.scalars import BOOL, FLOAT, INT, STR, number_of, value_of
 from kbn.config.yaml_nodes import ALIASED_MAX, DEPTH_MAX, TAG, NotYamlError, is_quoted, line_of
 
 
@@ -53,11 +53,12 @@ class YamlTree:
 
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._pairs: dict[int, dict[str, Any]] = {}  # of mappings on the way to some value
 
     def plain(self, path: Path, type: Any) -> Any:
         node = self._root
         for key in path:
-            node = node.value[key] if isinstance(key, int) else _pairs(node)[key][1]
+            node = self._inner(node, key)[1]
         return None if node is None else _Expansion().of(node, type)
 
     def mark(self, path: Path, *, of_key: bool = False) -> Mark | None:
@@ -65,11 +66,21 @@ class YamlTree:
             return Mark(1)
         node, key_node = self._root, self._root
         for key in path:
-            inner = _inner(node, key)
+            inner = self._inner(node, key)
             if inner is None:
                 return Mark(line_of(node))
             key_node, node = inner
         return Mark(line_of(key_node)) if of_key else Mark(line_of(node), _column(node))
+
+    def _inner(self, node: Any, key: str | int) -> Any:
+        """The key's node and the value's; None when there is no such value."""
+        if isinstance(key, str) and node.id == "mapping":
+            if id(node) not in self._pairs:
+                self._pairs[id(node)] = {pair[0].value: pair for pair in node.value}
+            return self._pairs[id(node)].get(key)
+        if isinstance(key, int) and node.id == "sequence" and key < len(node.value):
+            return node.value[key], node.value[key]
+        return None
 
 
 class _Expansion:
@@ -106,14 +117,22 @@ class _Expansion:
 def _scalar(node: Any, type: Any) -> Any:
     kind = node.tag.removeprefix(TAG)
     expected = forms.scalars(type)
-    only = expected[0] if len(expected) == 1 else None
-    if only is not None and kind != NULL:
-        plain = forms.unannotated(only)
-        written = forms.is_as_written(only)
-        if get_origin(plain) is Literal or (plain is str and written):
-            return node.value
-        if plain in (int, float) and written:
-            return _number(value_of(node.value, plain_kind(node.value)), plain)
+    if len(expected) == 1 and kind in (BOOL, INT, FLOAT, STR):
+        return _as_expected(node, kind, expected[0])
+    return _value(node, kind)
+
+
+def _as_expected(node: Any, kind: str, type: Any) -> Any:
+    """A scalar where one type can stand, which decides what its text means."""
+    plain, is_written = forms.unannotated(type), forms.is_as_written(type)
+    if get_origin(plain) is Literal or (plain is str and is_written):
+        return node.value
+    if plain in (int, float) and kind != BOOL and (is_written or not is_quoted(node)):
+        return _number(number_of(node.value), plain)
+    return _value(node, kind)
+
+
+def _value(node: Any, kind: str) -> Any:
     try:
         return value_of(node.value, kind)
     except ValueError:
@@ -135,19 +154,6 @@ def _check_tag(node: Any, expected: str) -> None:
 
 def _short(tag: str) -> str:
     return "!!" + tag.removeprefix(TAG) if tag.startswith(TAG) else tag
-
-
-def _pairs(node: Any) -> dict[str, Any]:
-    return {pair[0].value: pair for pair in node.value} if node.id == "mapping" else {}
-
-
-def _inner(node: Any, key: str | int) -> Any:
-    """The key's node and the value's; None when there is no such value."""
-    if isinstance(key, str):
-        return _pairs(node).get(key)
-    if node.id == "sequence" and key < len(node.value):
-        return node.value[key], node.value[key]
-    return None
 
 
 def _column(node: Any) -> int | None:

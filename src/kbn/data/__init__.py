@@ -26,13 +26,21 @@ _SUFFIX = ".ttl"
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of the shipped ontologies, sorted."""
+    """The names of the shipped ontologies, sorted.
+
+    >>> "animals" in names()
+    True
+    """
     files = (entry.name for entry in resources.files(__name__).iterdir())
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)))
 
 
 def path(name: str) -> Path:
-    """Where the ontology of that name is on disk, ready for `Ontology.load`."""
+    """Where the ontology of that name is on disk, ready for `Ontology.load`.
+
+    >>> path("animals").name
+    'animals.ttl'
+    """
     _require(name)
     # kbn is always installed unpacked, so the resource is a real file.
     return Path(str(resources.files(__name__).joinpath(name + _SUFFIX)))

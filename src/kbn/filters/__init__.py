@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
-    from kbn.filters.acceptance import accepts, operator_accepts, subject_family
+    from kbn.filters.acceptance import subject_family
     from kbn.filters.bags import bag_with_known_kinds
     from kbn.filters.bulk import BulkReader
     from kbn.filters.cloudevents import from_cloudevent
+    from kbn.filters.covering import covers
+    from kbn.filters.evaluation import accepts, operator_accepts
     from kbn.filters.files import (
         JSON_SUFFIXES,
         read_notifications,
@@ -51,7 +53,8 @@ if TYPE_CHECKING:
         split_bag_operator,
     )
     from kbn.filters.printing import print_time
-    from kbn.filters.semantics import covers, resolve_terms
+    from kbn.filters.semantics import accepts_by_definition, matches_by_definition
+    from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
         INT_MIN,
@@ -91,6 +94,7 @@ __all__ = [
     "Subscription",
     "Value",
     "accepts",
+    "accepts_by_definition",
     "bag_with_known_kinds",
     "check_value",
     "constraint_from_json",
@@ -101,6 +105,7 @@ __all__ = [
     "implies",
     "json_depth_error",
     "match_reasons",
+    "matches_by_definition",
     "may_intersect",
     "negate_operator",
     "operator_accepts",
@@ -145,24 +150,26 @@ __getattr__ = on_first_use(
         "Relation": "kbn.filters.values",
         "Subscription": "kbn.filters.model",
         "Value": "kbn.filters.values",
-        "accepts": "kbn.filters.acceptance",
+        "accepts": "kbn.filters.evaluation",
+        "accepts_by_definition": "kbn.filters.semantics",
         "check_value": "kbn.filters.values",
-        "operator_accepts": "kbn.filters.acceptance",
+        "operator_accepts": "kbn.filters.evaluation",
         "constraint_from_json": "kbn.filters.json_form",
         "constraint_to_json": "kbn.filters.json_form",
-        "covers": "kbn.filters.semantics",
+        "covers": "kbn.filters.covering",
         "decode_json": "kbn.filters.json_form",
         "value_family": "kbn.filters.values",
         "from_cloudevent": "kbn.filters.cloudevents",
         "implies": "kbn.filters.implication",
         "value_key": "kbn.filters.values",
+        "matches_by_definition": "kbn.filters.semantics",
         "may_intersect": "kbn.filters.intersection",
         "negate_operator": "kbn.filters.operators",
         "print_time": "kbn.filters.printing",
         "read_notifications": "kbn.filters.files",
         "read_subscriptions": "kbn.filters.files",
         "match_reasons": "kbn.filters.why",
-        "resolve_terms": "kbn.filters.semantics",
+        "resolve_terms": "kbn.filters.term_resolution",
         "with_known_kind": "kbn.filters.vocabulary",
         "bag_with_known_kinds": "kbn.filters.bags",
         "split_bag_operator": "kbn.filters.operators",

@@ -1,4 +1,4 @@
-"""Acceptance: whether a notification's value satisfies an operator and operand.
+"""Acceptance: what each operator means for a notification's value and a constraint's operand.
 
 An operator first *takes* a pair of value and operand, by their families, and then *holds* for it
 or not. A pair it does not take is simply false, and so is its negation: `not (x < 3)` is false for
@@ -8,14 +8,16 @@ covering relies on that.
 A bare term, whose kind was not stated, is given the kind the ontology knows its IRI by when that is
 exactly one. A bare operand that stays bare is read as the kind of the value it meets. A bare value
 that stays bare is of a family of its own, where each term is related to itself alone.
+
+How two bags are related is a question of its own, asked by way of an argument: `semantics` answers
+it by definition, `evaluation` quickly.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
 
-from kbn.filters.bags import bags_related
-from kbn.filters.model import Constraint
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     AnyOperator,
@@ -28,7 +30,9 @@ from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_fami
 from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, with_known_kind
 from kbn.ontology import Term
 
-__all__ = ["accepts", "equivalents", "operator_accepts", "subject_family"]
+__all__ = ["BagRelation", "equivalents", "holds", "subject_family"]
+
+BagRelation: TypeAlias = Callable[[Operator, AnyOperator, Bag, Bag, Vocabulary], bool]
 
 _NEGATIVE = frozenset({Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A})
 _TERM_FAMILIES = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL, Family.TERM})
@@ -40,21 +44,16 @@ _OF_INDIVIDUALS = frozenset({Operator.ISA, Operator.IS_NOT_A, Operator.ONT_PROP}
 _EQUALITY = frozenset({Operator.EQ, Operator.NE})
 
 
-def accepts(constraint: Constraint, value: Value, ontology: Vocabulary | None = None) -> bool:
-    """Whether a notification with this value for the attribute satisfies the constraint."""
-    operand = constraint.operand
-    if operand is None:
-        return True
-    return operator_accepts(constraint.operator, value, operand, ontology)
-
-
-def operator_accepts(
-    operator: AnyOperator, x: Operand, v: Operand, ontology: Vocabulary | None = None
+def holds(
+    operator: AnyOperator,
+    x: Operand,
+    v: Operand,
+    ontology: Vocabulary | None,
+    bags: BagRelation,
 ) -> bool:
     """Whether the value x stands in the relation `operator` to the operand v.
 
-    >>> operator_accepts(Operator.PREFIX, "tea pot", "tea"), operator_accepts(Operator.LT, "tea", 3)
-    (True, False)
+    `bags` decides about two bags; it is asked only for a positive operator on bags.
     """
     if operator is Operator.EXISTS:
         return True
@@ -66,14 +65,17 @@ def operator_accepts(
     if type(x) is Relation or value_family(cast(Value, x)) is not subject_family(operator, v):
         return False
     if isinstance(operator, Negated) or operator in _NEGATIVE:
-        return not _holds(negate_operator(operator), x, v, ontology)
-    return _holds(operator, x, v, ontology)
+        return not _holds(negate_operator(operator), x, v, ontology, bags)
+    return _holds(operator, x, v, ontology, bags)
 
 
 def subject_family(operator: AnyOperator, v: Operand) -> Family | None:
     """The one family of values the operator takes against v; None when it takes none at all.
 
     `any` takes every family and must be asked about separately.
+
+    >>> subject_family(Operator.LT, 3), subject_family(Operator.PREFIX, 3)
+    (<Family.NUMBER: 1>, None)
     """
     if isinstance(operator, Negated):
         operator = operator.operator
@@ -118,14 +120,14 @@ def _families_taken(operator: AnyOperator) -> frozenset[Family]:
     return _STRINGS
 
 
-def _holds(operator: AnyOperator, x: Any, v: Any, ontology: Vocabulary) -> bool:
+def _holds(operator: AnyOperator, x: Any, v: Any, ontology: Vocabulary, bags: BagRelation) -> bool:
     """Whether a positive operator holds for a pair it takes."""
     parts = split_bag_operator(operator)
     if parts is not None:
-        return bags_related(parts[0], parts[1], x, v, ontology, operator_accepts)
+        return bags(parts[0], parts[1], x, v, ontology)
     match operator:
         case Operator.EQ:
-            return _equal(x, v, ontology)
+            return _equal(x, v, ontology, bags)
         case Operator.LT:
             return bool(x < v)
         case Operator.LE:
@@ -160,10 +162,10 @@ def _holds_by_ontology(operator: AnyOperator, x: Any, v: Any, ontology: Vocabula
     raise AssertionError(f"{operator!r} has no meaning yet")
 
 
-def _equal(x: Any, v: Any, ontology: Vocabulary) -> bool:
+def _equal(x: Any, v: Any, ontology: Vocabulary, bags: BagRelation) -> bool:
     # Two bags with a bare term inside are equal up to the kinds that term can be read as.
     if type(x) is Bag and (x.bare or v.bare):
-        return bags_related(Operator.EQUAL_BAG, Operator.EQ, x, v, ontology, operator_accepts)
+        return bags(Operator.EQUAL_BAG, Operator.EQ, x, v, ontology)
     return bool(x == v)
 
 

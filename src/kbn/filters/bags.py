@@ -57,7 +57,12 @@ def bags_related(
 
 
 def bag_with_known_kinds(bag: Bag, ontology: Vocabulary) -> Bag:
-    """The bag with each bare term inside given its kind, where the ontology knows exactly one."""
+    """The bag with each bare term inside given its kind, where the ontology knows exactly one.
+
+    >>> from kbn.filters.vocabulary import NO_ONTOLOGY
+    >>> bag_with_known_kinds(Bag("tea"), NO_ONTOLOGY)
+    Bag('tea')
+    """
     if not bag.bare:
         return bag
     return Bag.of(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kbn.errors import InvalidInputError
 from kbn.filters.model import Constraint, Filter, Subscription
 from kbn.filters.parsing import parse
-from kbn.filters.semantics import resolve_terms
+from kbn.filters.term_resolution import resolve_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -41,6 +41,12 @@ def read_subscriptions(
 
     With an ontology, terms are looked up as they are read, so that an unknown one is reported with
     the line it stands in.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "wants.txt"
+    >>> _ = path.write_text("price < 20\\n")
+    >>> [str(subscription) for key, subscription in read_subscriptions(path, {})]
+    ['price < 20']
     """
     is_json = path.suffix in JSON_SUFFIXES
     found = (
@@ -57,7 +63,14 @@ def read_subscriptions(
 
 
 def read_notifications(path: Path) -> Iterator[Notification]:
-    """Each notification of a JSON or JSON Lines file."""
+    """Each notification of a JSON or JSON Lines file.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "posts.jsonl"
+    >>> _ = path.write_text('{"price": 5}\\n')
+    >>> [dict(notification) for notification in read_notifications(path)]
+    [{'price': 5}]
+    """
     from kbn.filters import Notification
 
     for where, data in _json_entries(path):
@@ -71,6 +84,13 @@ def subscription_texts(path: Path, ontology: Ontology) -> Iterator[tuple[str, st
 
     The text means the same without the file: one that needs a prefix the file declares is given in
     its JSON form. For bulk readers, which keep a bad entry apart rather than stop at it.
+
+    >>> from tempfile import mkdtemp
+    >>> from kbn.ontology import Ontology
+    >>> path = Path(mkdtemp()) / "wants.txt"
+    >>> _ = path.write_text("price < 20\\n")
+    >>> [text for where, key, text in subscription_texts(path, Ontology.empty())]
+    ['price < 20']
     """
     if path.suffix in JSON_SUFFIXES:
         for where, key, form in _keyed_json(path):
@@ -124,7 +144,7 @@ def _subscriptions_from_json(
     path: Path, ontology: Ontology | None
 ) -> Iterator[tuple[str, str, Subscription]]:
     from kbn.filters import Subscription
-    from kbn.filters.semantics import resolve_terms
+    from kbn.filters.term_resolution import resolve_terms
 
     for where, key, form in _keyed_json(path):
         with _at(where):

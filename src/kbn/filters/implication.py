@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from kbn.filters.acceptance import equivalents, operator_accepts, subject_family
+from kbn.filters.acceptance import equivalents, subject_family
 from kbn.filters.bags import all_partnered, bag_with_known_kinds
+from kbn.filters.evaluation import operator_accepts
 from kbn.filters.model import Constraint
 from kbn.filters.operators import (
     ORDER_OPERATORS,

@@ -73,7 +73,11 @@ def value_to_json(value: Operand) -> Any:
 
 
 def constraint_to_json(constraint: Constraint) -> dict[str, Any]:
-    """The constraint as JSON-ready data."""
+    """The constraint as JSON-ready data.
+
+    >>> constraint_to_json(Constraint("age", ">=", 18))
+    {'attribute': 'age', 'op': '>=', 'value': 18}
+    """
     operator = constraint.operator
     plain = operator.operator if isinstance(operator, Negated) else operator
     made: dict[str, Any] = {"attribute": constraint.attribute, "op": plain.symbol}
@@ -111,12 +115,20 @@ def notification_to_json(notification: Notification) -> dict[str, Any]:
 
 
 def value_from_json(data: object) -> Value:
-    """The value such data stands for; JSON text is not decoded here, since a string is a value."""
+    """The value such data stands for; JSON text is not decoded here, since a string is a value.
+
+    >>> value_from_json([1, "tea"])
+    Bag(1, 'tea')
+    """
     return _reported(lambda given: check_value(_value(given, 0)), data)
 
 
 def constraint_from_json(data: object) -> Constraint:
-    """The constraint such data, or such JSON text, stands for."""
+    """The constraint such data, or such JSON text, stands for.
+
+    >>> constraint_from_json({"attribute": "age", "op": ">=", "value": 18})
+    Constraint('age', Operator.GE, 18)
+    """
     return _reported(_constraint, decode_json(data))
 
 
@@ -136,7 +148,11 @@ def notification_from_json(data: object) -> Notification:
 
 
 def decode_json(data: object) -> object:
-    """The data itself, or what the JSON text holds; of a name given twice the last counts."""
+    """The data itself, or what the JSON text holds; of a name given twice the last counts.
+
+    >>> decode_json('{"price": 5}'), decode_json({"price": 5})
+    ({'price': 5}, {'price': 5})
+    """
     if not isinstance(data, (str, bytes, bytearray, memoryview)):
         return data
     import msgspec
@@ -150,7 +166,14 @@ def decode_json(data: object) -> object:
 
 
 def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs, for `json.loads`; a name given twice is a mistake."""
+    """The object of these pairs, for `json.loads`; a name given twice is a mistake.
+
+    >>> refuse_duplicate_names([("price", 5), ("kind", "tea")])
+    {'price': 5, 'kind': 'tea'}
+    >>> refuse_duplicate_names([("price", 5), ("price", 6)])
+    Traceback (most recent call last):
+    kbn.errors.InvalidInputError: an object has the name 'price' twice
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -160,7 +183,11 @@ def refuse_duplicate_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_depth_error() -> LimitError:
-    """The error for JSON that no decoder follows to its end."""
+    """The error for JSON that no decoder follows to its end.
+
+    >>> json_depth_error().maximum == MAX_BAG_DEPTH
+    True
+    """
     return LimitError(
         f"the JSON is nested too deep; a bag may be {MAX_BAG_DEPTH} deep",
         limit="MAX_BAG_DEPTH",

@@ -141,7 +141,11 @@ class Tokens(NamedTuple):
 
 
 def tokenize_filter(text: str) -> Tokens:
-    """The tokens of a text, or a syntax error at the first thing that is none."""
+    """The tokens of a text, or a syntax error at the first thing that is none.
+
+    >>> tokenize_filter("price < 20").spellings
+    ['price', '<', '20']
+    """
     if len(text) > MAX_TEXT:
         raise LimitError(
             f"a text of {len(text)} characters; the limit is {MAX_TEXT}",

@@ -90,7 +90,7 @@ class Constraint(_Immutable):
 
     def accepts(self, value: object, ontology: Vocabulary | None = None) -> bool:
         """Whether a notification with this value for the attribute satisfies the constraint."""
-        from kbn.filters.semantics import accepts
+        from kbn.filters.evaluation import accepts
 
         return accepts(self, check_value(value), ontology)
 
@@ -121,7 +121,12 @@ class Constraint(_Immutable):
 
 
 class Filter(_Immutable):
-    """A conjunction of constraints; the empty one matches every notification."""
+    """A conjunction of constraints; the empty one matches every notification.
+
+    >>> dear = Filter([Constraint("price", ">", 20)])
+    >>> dear.matches({"price": 25}), dear.matches({"price": 5}), Filter().matches({})
+    (True, False, True)
+    """
 
     __slots__ = ("_hash", "constraints")
 
@@ -155,13 +160,13 @@ class Filter(_Immutable):
         self, notification: Notification | Mapping[str, object], ontology: Vocabulary | None = None
     ) -> bool:
         """Whether every constraint accepts the notification; the meaning all indexes must keep."""
-        from kbn.filters.semantics import matches
+        from kbn.filters.evaluation import matches
 
         return matches(self, _notification(notification), ontology)
 
     def covers(self, other: Filter, ontology: Vocabulary | None = None) -> bool:
         """Whether everything `other` matches, this matches: True is a proof, False is none."""
-        from kbn.filters.semantics import covers
+        from kbn.filters.covering import covers
 
         return covers(self, other, ontology)
 
@@ -209,7 +214,11 @@ class Filter(_Immutable):
 
 
 class Subscription(_Immutable):
-    """One filter, or a disjunction of filters."""
+    """One filter, or a disjunction of filters.
+
+    >>> Subscription.parse('price < 20 or kind = "book"').matches({"kind": "book"})
+    True
+    """
 
     __slots__ = ("_hash", "filters")
 

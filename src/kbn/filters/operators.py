@@ -76,7 +76,11 @@ class Operator(Enum):
 
 
 class Composite:
-    """A bag operator with an operator for its elements; `Composite(X, EQ)` gives `X` itself."""
+    """A bag operator with an operator for its elements; `Composite(X, EQ)` gives `X` itself.
+
+    >>> Composite(Operator.SUPER_BAG, Operator.MORE_SPECIFIC).symbol
+    '#>/@>'
+    """
 
     __slots__ = ("__weakref__", "bag", "depth", "element", "symbol", "word")
 
@@ -104,6 +108,9 @@ class Negated:
     """True for a value of a type the operator takes and does not accept; the value must be there.
 
     `Negated(LT)` gives `GE`, and so on for every operator that has a negative of its own.
+
+    >>> Negated(Operator.PREFIX).symbol, Negated(Operator.LT)
+    ('!>*', Operator.GE)
     """
 
     __slots__ = ("__weakref__", "depth", "operator", "symbol", "word")
@@ -155,7 +162,15 @@ def negate_operator(operator: AnyOperator) -> AnyOperator:
 
 
 def split_bag_operator(operator: AnyOperator) -> tuple[Operator, AnyOperator] | None:
-    """The bag operator and the element operator, `=` for a plain one; None if not over bags."""
+    """The bag operator and the element operator, `=` for a plain one; None if not over bags.
+
+    >>> split_bag_operator(Composite(Operator.SUB_BAG, Operator.LT))
+    (Operator.SUB_BAG, Operator.LT)
+    >>> split_bag_operator(Operator.SUB_BAG)
+    (Operator.SUB_BAG, Operator.EQ)
+    >>> split_bag_operator(Operator.LT) is None
+    True
+    """
     if isinstance(operator, Composite):
         return operator.bag, operator.element
     if operator in BAG_OPERATORS:

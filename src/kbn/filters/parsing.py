@@ -49,7 +49,7 @@ Constraint('price', Operator.LT, 10)])])
     made = _build(tokenize_filter(text), _known_prefixes(prefixes, ontology))
     if ontology is None:
         return made
-    from kbn.filters.semantics import resolve_terms
+    from kbn.filters.term_resolution import resolve_terms
 
     return resolve_terms(made, ontology)
 

@@ -91,7 +91,11 @@ def print_term(iri: str, prefixes: Mapping[str, str] | None = None) -> str:
 
 
 def print_time(time: datetime) -> str:
-    """A time of day and date in UTC, ending in Z."""
+    """A time of day and date in UTC, ending in Z.
+
+    >>> print_time(datetime(2026, 11, 15, 12, tzinfo=UTC))
+    '2026-11-15T12:00:00Z'
+    """
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

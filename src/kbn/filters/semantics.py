@@ -1,119 +1,113 @@
-"""Semantics: what constraints, filters and their covering mean; the oracle for everything faster.
+"""Semantics: what constraints and filters mean, by definition. The oracle for everything faster.
 
-The questions are answered in `acceptance` (does this value satisfy this constraint), `bags` and
-`assignment` (the same for bags) and `implication` (does this constraint follow from that one).
-Here they are put together for whole filters. Nothing is indexed and nothing is remembered from
-call to call: this is the meaning, and every index must agree with it.
+`acceptance` says what an operator means for two values. Here the same is said of bags, as plainly
+as it can be: every element of one bag is asked about every element of the other, and then each
+element that needs a partner is given one of its own. Nothing is indexed, sorted or remembered.
+`evaluation` gives the same answers sooner; every index must agree with this module.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
+from collections.abc import Sequence
 
-from kbn.errors import UnknownTermError
-from kbn.filters.acceptance import accepts, operator_accepts, subject_family
-from kbn.filters.bags import bag_with_known_kinds
-from kbn.filters.implication import implies, operator_implies
-from kbn.filters.model import Constraint, Filter, Notification, Subscription
-from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag_operator
-from kbn.filters.values import Bag, Operand, Relation
-from kbn.filters.vocabulary import Vocabulary, with_known_kind
-from kbn.ontology import Term
+from kbn.filters.acceptance import holds
+from kbn.filters.model import Constraint, Filter, Notification
+from kbn.filters.operators import AnyOperator, Operator
+from kbn.filters.values import Bag, Operand, Value
+from kbn.filters.vocabulary import Vocabulary
 
 __all__ = [
-    "accepts",
-    "covers",
-    "implies",
-    "matches",
-    "operator_accepts",
-    "operator_implies",
-    "resolve_terms",
-    "subject_family",
+    "accepts_by_definition",
+    "matches_by_definition",
+    "operator_accepts_by_definition",
 ]
 
-Resolvable = TypeVar("Resolvable", Constraint, Filter, Subscription)
 
-
-def matches(filter: Filter, notification: Notification, ontology: Vocabulary | None = None) -> bool:
+def matches_by_definition(
+    filter: Filter, notification: Notification, ontology: Vocabulary | None = None
+) -> bool:
     """Whether the notification has every attribute the filter tests, each with an accepted value.
 
-    >>> matches(Filter([Constraint("x", "<", 3)]), Notification({"x": 2}))
+    >>> matches_by_definition(Filter([Constraint("x", "<", 3)]), Notification({"x": 2}))
     True
     """
     attributes = notification.attributes
     return all(
         constraint.attribute in attributes
-        and accepts(constraint, attributes[constraint.attribute], ontology)
+        and accepts_by_definition(constraint, attributes[constraint.attribute], ontology)
         for constraint in filter.constraints
     )
 
 
-def covers(wider: Filter, narrower: Filter, ontology: Vocabulary | None = None) -> bool:
-    """Whether `wider` matches every notification that `narrower` matches.
+def accepts_by_definition(
+    constraint: Constraint, value: Value, ontology: Vocabulary | None = None
+) -> bool:
+    """Whether a notification with this value for the attribute satisfies the constraint.
 
-    Sound but incomplete: True is a proof, False only means that none was found. A router may
-    therefore stop forwarding `narrower` on True, and must keep forwarding it on False.
+    >>> accepts_by_definition(Constraint("x", "#=/<", [2, 3]), Bag(2, 1))
+    True
     """
-    return all(
-        any(implies(premise, conclusion, ontology) for premise in narrower.constraints)
-        for conclusion in wider.constraints
-    )
+    if constraint.operand is None:
+        return True
+    return operator_accepts_by_definition(constraint.operator, value, constraint.operand, ontology)
 
 
-def resolve_terms(given: Resolvable, ontology: Vocabulary | None = None) -> Resolvable:
-    """The same with every bare term given its kind; UnknownTermError names a term nobody knows.
+def operator_accepts_by_definition(
+    operator: AnyOperator, value: Operand, operand: Operand, ontology: Vocabulary | None = None
+) -> bool:
+    """Whether the value stands in the relation `operator` to the operand.
 
-    A term the ontology uses as several kinds stays bare where its place does not decide. Without
-    an ontology nothing is known, and the subscription is returned as it is.
+    >>> operator_accepts_by_definition(Operator.PREFIX, "tea pot", "tea")
+    True
     """
-    if ontology is None:
-        return given
-    if isinstance(given, Subscription):
-        return Subscription([resolve_terms(part, ontology) for part in given.filters])
-    if isinstance(given, Filter):
-        return Filter([resolve_terms(constraint, ontology) for constraint in given.constraints])
-    if given.operand is None:
-        return given
-    operand = _resolved(given.operator, given.operand, ontology)
-    if operand is given.operand:
-        return given
-    return Constraint(given.attribute, given.operator, operand)
+    return holds(operator, value, operand, ontology, _bags_related)
 
 
-_HIERARCHIC = frozenset({Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC})
+def _bags_related(
+    bag: Operator, element: AnyOperator, x: Bag, v: Bag, ontology: Vocabulary
+) -> bool:
+    """`x #</element v`: each element of x has a partner of its own in v; `#>` the other way."""
+    if bag is Operator.EQUAL_BAG and len(x) != len(v):
+        return False
+    related = [
+        [operator_accepts_by_definition(element, one, other, ontology) for other in v.items]
+        for one in x.items
+    ]
+    if bag is Operator.SUPER_BAG:
+        related = [[row[place] for row in related] for place in range(len(v))]
+    return _each_has_its_own(related)
 
 
-def _resolved(operator: AnyOperator, operand: Operand, ontology: Vocabulary) -> Operand:
-    for term in _terms(operand):
-        ontology.require(term.iri, None if type(term) is Term else term.kind)
-    if type(operand) is Bag:
-        made: Operand = bag_with_known_kinds(operand, ontology)
-    else:
-        made = with_known_kind(operand, ontology)
-    _check_kinds(operator, made)
-    return made
+def _each_has_its_own(related: Sequence[Sequence[bool]]) -> bool:
+    """Whether each row can be given a column of its own that it is related to.
+
+    Rows are served one after the other. One that finds its columns taken asks their holders to
+    move to another, and those ask in turn (Kuhn's algorithm).
+    """
+    holders: dict[int, int] = {}
+    return all(_is_served(row, related, holders) for row in range(len(related)))
 
 
-def _terms(operand: Operand) -> list[Term]:
-    if type(operand) is Bag:
-        return [term for item in operand.items for term in _terms(item)]
-    if type(operand) is Relation:
-        return [operand.property, operand.individual]
-    return [operand] if isinstance(operand, Term) else []
+def _is_served(row: int, related: Sequence[Sequence[bool]], holders: dict[int, int]) -> bool:
+    asked_by: dict[int, int] = {}
+    asking = [row]
+    for one in asking:
+        for column, is_related in enumerate(related[one]):
+            if not is_related or column in asked_by:
+                continue
+            asked_by[column] = one
+            if column not in holders:
+                _move_along(column, row, asked_by, holders)
+                return True
+            asking.append(holders[column])
+    return False
 
 
-def _check_kinds(operator: AnyOperator, operand: Operand) -> None:
-    """A bare term may have turned out to be of a kind its operator cannot take."""
-    if isinstance(operator, Negated):
-        operator = operator.operator
-    parts = split_bag_operator(operator)
-    if parts is not None:
-        for item in cast(Bag, operand).items:
-            _check_kinds(parts[1], item)
-    elif operator in _HIERARCHIC and cast(Term, operand).kind == "individual":
-        iri = cast(Term, operand).iri
-        raise UnknownTermError(
-            iri,
-            kind="class",
-            reason=f"{operator.symbol} takes a class or a property, and <{iri}> is an individual",
-        )
+def _move_along(free: int, row: int, asked_by: dict[int, int], holders: dict[int, int]) -> None:
+    """Give the free column to whoever asked for it, and what that one had to the one before."""
+    held = {holder: column for column, holder in holders.items()}
+    while asked_by[free] != row:
+        mover = asked_by[free]
+        holders[free] = mover
+        free = held[mover]
+    holders[free] = row

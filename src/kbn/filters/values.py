@@ -64,6 +64,9 @@ class Relation:
 
     It is no value: a notification cannot hold one. Bare terms are given the kinds their places
     imply.
+
+    >>> Relation(Term("urn:x#eats"), Term("urn:x#grass")).property
+    Property('urn:x#eats')
     """
 
     __slots__ = ("_hash", "individual", "property")
@@ -185,7 +188,11 @@ _FAMILIES: dict[type, Family] = {
 
 
 def value_family(value: Value) -> Family:
-    """The family of a checked value."""
+    """The family of a checked value.
+
+    >>> value_family(1.5).name, value_family("tea").name, value_family(True).name
+    ('NUMBER', 'STRING', 'BOOL')
+    """
     known = _FAMILIES.get(type(value))
     if known is None:
         raise InvalidInputError(f"{value!r} ({type(value).__name__}) is not a value")
@@ -193,7 +200,11 @@ def value_family(value: Value) -> Family:
 
 
 def value_key(value: object) -> object:
-    """Something hashable that is equal for two checked values exactly when the values are equal."""
+    """Something hashable that is equal for two checked values exactly when the values are equal.
+
+    >>> value_key(1) == value_key(1.0), value_key(1) == value_key(True)
+    (True, False)
+    """
     return (bool, value) if value is True or value is False else value
 
 

@@ -92,7 +92,11 @@ T = TypeVar("T")
 
 
 def with_known_kind(value: T, ontology: Vocabulary) -> T | Term:
-    """A bare term with the kind the ontology knows it by, if that is exactly one; else as given."""
+    """A bare term with the kind the ontology knows it by, if that is exactly one; else as given.
+
+    >>> with_known_kind("tea", NO_ONTOLOGY)
+    'tea'
+    """
     if type(value) is not Term:
         return value
     iri = cast(Term, value).iri

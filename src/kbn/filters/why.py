@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kbn.filters.evaluation import operator_accepts
 from kbn.filters.operators import Negated, Operator, split_bag_operator
-from kbn.filters.semantics import operator_accepts
 from kbn.filters.values import Bag, Relation
 from kbn.ontology import Term
 
@@ -46,7 +46,14 @@ WORDS = {
 def match_reasons(
     subscription: Subscription, notification: Notification, ontology: Ontology
 ) -> list[str]:
-    """One line per constraint of the first filter that matches; none when no filter does."""
+    """One line per constraint of the first filter that matches; none when no filter does.
+
+    >>> from kbn.filters import Notification, Subscription
+    >>> from kbn.ontology import Ontology
+    >>> wanted = Subscription.parse("duration <= 1200")
+    >>> match_reasons(wanted, Notification({"duration": 600}), Ontology.empty())
+    ['duration: 600 is at most 1200']
+    """
     for filter_ in subscription.filters:
         if filter_.matches(notification, ontology):
             return [

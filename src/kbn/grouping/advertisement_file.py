@@ -31,7 +31,14 @@ class Advertised(NamedTuple):
 
 
 def read_advertisements(path: Path) -> list[Advertised]:
-    """The publishers of a file, in its order; no two have the same name."""
+    """The publishers of a file, in its order; no two have the same name.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "publishers.jsonl"
+    >>> _ = path.write_text('{"publisher": "nyse", "attributes": ["price", "symbol"]}\\n')
+    >>> [entry.publisher for entry in read_advertisements(path)]
+    ['nyse']
+    """
     first: dict[str, int] = {}
     found: list[Advertised] = []
     for number, line in _lines(path):

@@ -45,7 +45,11 @@ def attributes_of(advertisement: Advertisement) -> Combination:
 
 
 class Attributes:
-    """Ω: turns sets of names into masks and back."""
+    """Ω: turns sets of names into masks and back.
+
+    >>> Attributes(["price", "kind"]).names
+    ('kind', 'price')
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(attributes_of(names)))

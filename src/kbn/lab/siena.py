@@ -106,7 +106,7 @@ class SienaPoset:
         return found
 
     def covers(self, wider: Node, narrower: Node) -> bool:
-        """As `kbn.filters.semantics.covers`, remembering what it found."""
+        """As `kbn.filters.covers`, remembering what it found."""
         fixed = narrower.fixed
         for attribute, value in wider.fixed.items():
             if fixed.get(attribute, value) != value:

@@ -7,10 +7,10 @@ part above it that is true or false is then asked of objects one by one instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from kbn.config import did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.management.expressions import (
     COMPARISONS,
@@ -258,7 +258,9 @@ class Compiler:
         variable = str(owner.children[0])
         if variable == "overlay":
             if name not in OVERLAY:
-                self._fail(tree.children[1], f"overlay has no {name!r}{_guess(name, OVERLAY)}")
+                self._fail(
+                    tree.children[1], f"overlay has no {name!r}{did_you_mean(name, OVERLAY)}"
+                )
             return OverlayCount(name)
         self._check_variable(owner.children[0])
         if variable == "now":
@@ -284,7 +286,7 @@ class Compiler:
         assert self._kind is not None
         known = ("name", *FIELDS[self._kind])
         if str(token) not in known:
-            reason = f"a {self._kind} has no field {str(token)!r}{_guess(str(token), known)}"
+            reason = f"a {self._kind} has no field {str(token)!r}{did_you_mean(str(token), known)}"
             self._fail(token, reason)
 
     def _variable(self, tree: Any) -> Expression:
@@ -297,7 +299,7 @@ class Compiler:
     def _check_variable(self, token: Any) -> None:
         known = ("overlay", "now") if self._kind is None else (self._kind, "overlay", "now")
         if str(token) not in known:
-            hint = _guess(str(token), known) or f"; there are {', '.join(known)}"
+            hint = did_you_mean(str(token), known) or f"; there are {', '.join(known)}"
             self._fail(token, f"unknown name {str(token)!r}{hint}")
 
     def _method(self, tree: Any) -> Expression:
@@ -389,8 +391,3 @@ def _flattened(tree: Any, which: str) -> list[Any]:
 
 def _listed(list_literal: Tree[Any]) -> list[Any]:
     return [part for inner in list_literal.children for part in inner.children]
-
-
-def _guess(given: str, known: Iterable[str]) -> str:
-    close = get_close_matches(given, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -96,7 +96,14 @@ def match_table(matcher: Matcher, table: pa.Table, *, expand: bool) -> pa.Table:
 
 
 def count_batch(matcher: Matcher, table: pa.Table) -> Array:
-    """The number of matching (filter, subscription) entries per row, groups never expanded."""
+    """The number of matching (filter, subscription) entries per row, groups never expanded.
+
+    >>> from kbn.matching import Matcher
+    >>> matcher = Matcher()
+    >>> matcher.add("price < 20", "ann")
+    >>> count_batch(matcher, pa.table({"price": [5, 50]})).tolist()
+    [1, 0]
+    """
     counts = [
         kernels.code.count_members(found, starts, matcher.index.groups.alive)
         for _, found, starts in find_batch(matcher.index, table)

@@ -60,7 +60,11 @@ class AxisColumn:
 
 
 class AttributeColumn:
-    """One attribute's column."""
+    """One attribute's column.
+
+    >>> AttributeColumn(pa.field("price", pa.int64()), pa.chunked_array([[5, 50]])).name
+    'price'
+    """
 
     def __init__(self, field: pa.Field, column: pa.ChunkedArray) -> None:
         self.name = field.name

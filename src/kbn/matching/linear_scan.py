@@ -6,12 +6,18 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Filter, Notification, Subscription
+from kbn.filters import Filter, Notification, Subscription, matches_by_definition
 from kbn.ontology import Ontology
 
 
 class LinearScan:
-    """Answers as `Matcher` does, with sets of keys, by asking each subscription."""
+    """Answers as `Matcher` does, with sets of keys, by asking each subscription.
+
+    >>> scan = LinearScan()
+    >>> scan.add(Subscription.parse("price < 10"), "bob")
+    >>> scan.match({"price": 5})
+    {'bob'}
+    """
 
     def __init__(self, ontology: Ontology | None = None) -> None:
         self._ontology = ontology
@@ -21,28 +27,35 @@ class LinearScan:
         return len(self._subscriptions)
 
     def add(self, subscription: Subscription, key: Hashable) -> None:
+        """Add one subscription under a key of its own."""
         if key in self._subscriptions:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         self._subscriptions[key] = subscription
 
     def add_many(self, subscriptions: Iterable[tuple[Subscription, Hashable]]) -> int:
+        """Add (subscription, key) pairs; returns how many."""
         before = len(self)
         for subscription, key in subscriptions:
             self.add(subscription, key)
         return len(self) - before
 
     def remove(self, key: Hashable) -> None:
+        """Remove the subscription added under `key`."""
         if key not in self._subscriptions:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         del self._subscriptions[key]
 
     def match(self, notification: Notification | Mapping[str, Any]) -> set[Hashable]:
         """The keys of the subscriptions that accept the notification."""
+        seen = (
+            notification if isinstance(notification, Notification) else Notification(notification)
+        )
         return {
             key
             for key, subscription in self._subscriptions.items()
-            if subscription.matches(notification, self._ontology)
+            if any(matches_by_definition(f, seen, self._ontology) for f in subscription.filters)
         }
 
     def filters(self) -> list[Filter]:
+        """The filters of all subscriptions."""
         return [f for subscription in self._subscriptions.values() for f in subscription.filters]

@@ -20,6 +20,14 @@ class Matches:
     filters. This holds the filters found; `len` and `groups` never expand them, and iterating gives
     each matching subscription's key once. It is a view of the matcher: after the next `add` or
     `remove` it is out of date and says so.
+
+    >>> from kbn.matching import Matcher
+    >>> matcher = Matcher()
+    >>> matcher.add_many([("price < 20", "ann"), ("price < 20", "bob")])
+    2
+    >>> matches = matcher.match({"price": 5})
+    >>> len(matches), len(matches.groups), sorted(matches)
+    (2, 1, ['ann', 'bob'])
     """
 
     __slots__ = ("_found", "_matcher", "_version")

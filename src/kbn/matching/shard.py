@@ -55,7 +55,15 @@ class ShardReport:
 
 
 class ShardBuilder:
-    """Compiles tables of subscriptions; what is wrong with one is that one's reason, no error."""
+    """Compiles tables of subscriptions; what is wrong with one is that one's reason, no error.
+
+    >>> from tempfile import mkdtemp
+    >>> wanted = {"subscription": ["s1"], "subscriber": ["ann"], "filter": ["price < 20"]}
+    >>> builder = ShardBuilder(None)
+    >>> builder.add(pa.table(wanted))
+    >>> builder.save(Path(mkdtemp()) / "shard").live
+    1
+    """
 
     def __init__(self, ontology: Ontology | None) -> None:
         self._matcher = Matcher(ontology)
@@ -164,7 +172,16 @@ class ShardBuilder:
 
 
 class Shard:
-    """A saved shard, mapped into memory; subscriptions can be taken out of this reader's view."""
+    """A saved shard, mapped into memory; subscriptions can be taken out of this reader's view.
+
+    >>> from tempfile import mkdtemp
+    >>> wanted = {"subscription": ["s1"], "subscriber": ["ann"], "filter": ["price < 20"]}
+    >>> builder, place = ShardBuilder(None), Path(mkdtemp()) / "shard"
+    >>> builder.add(pa.table(wanted))
+    >>> _ = builder.save(place)
+    >>> Shard(place, None).attributes
+    {'price'}
+    """
 
     def __init__(self, directory: Path, ontology: Ontology | None) -> None:
         self.matcher = Matcher.load(directory / "matcher", ontology)

@@ -264,7 +264,15 @@ class NewBase:
 
 
 class StoreView:
-    """One version of a store, for one reader; `advance` takes it to a later one."""
+    """One version of a store, for one reader; `advance` takes it to a later one.
+
+    >>> from tempfile import mkdtemp
+    >>> store = SubscriptionStore.create(mkdtemp() + "/store")
+    >>> store.change(add=[("s1", "ann", "price < 20")])
+    1
+    >>> store.at(1).matches(pa.table({"price": [5]}))["subscriber"].to_pylist()
+    ['ann']
+    """
 
     def __init__(
         self, store: SubscriptionStore, base: int, only: Iterable[int] | None = None

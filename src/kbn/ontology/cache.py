@@ -60,7 +60,11 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def cache_directory() -> Path:
-    """Where entries are kept: KBN_CACHE_DIR, or the platform's place for caches."""
+    """Where entries are kept: KBN_CACHE_DIR, or the platform's place for caches.
+
+    >>> cache_directory().name
+    'ontologies'
+    """
     given = os.environ.get("KBN_CACHE_DIR")
     if given:
         return Path(given) / "ontologies"

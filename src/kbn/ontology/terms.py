@@ -77,7 +77,11 @@ class Term:
 
 
 class Class(Term):
-    """A term used as a class."""
+    """A term used as a class.
+
+    >>> Class("urn:x#Wine").iri
+    'urn:x#Wine'
+    """
 
     __slots__ = ()
     kind: ClassVar[Kind] = "class"
@@ -85,7 +89,11 @@ class Class(Term):
 
 
 class Property(Term):
-    """A term used as a property."""
+    """A term used as a property.
+
+    >>> Property("urn:x#eats").kind
+    'property'
+    """
 
     __slots__ = ()
     kind: ClassVar[Kind] = "property"
@@ -93,7 +101,11 @@ class Property(Term):
 
 
 class Individual(Term):
-    """A term used as an individual."""
+    """A term used as an individual.
+
+    >>> Individual("urn:x#colleen") == Class("urn:x#colleen")
+    False
+    """
 
     __slots__ = ()
     kind: ClassVar[Kind] = "individual"

@@ -17,19 +17,36 @@ MAX_ROWS = 200
 
 
 def whole_page(title: str, body: str) -> str:
-    """The page: `title` is text, `body` is HTML."""
+    """The page: `title` is text, `body` is HTML.
+
+    >>> "<title>Tea</title>" in whole_page("Tea", "<p>Hot.</p>")
+    True
+    """
     return _PAGE.replace("{title}", escape(title)).replace("{body}", body)
 
 
 def image(path: Path) -> str:
-    """A plot, inside the page."""
+    """A plot, inside the page.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "dot.svg"
+    >>> _ = path.write_text("<svg/>")
+    >>> image(path)
+    '<img alt="plot: dot" src="data:image/svg+xml;base64,PHN2Zy8+">'
+    """
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     kind = MEDIA_TYPES[path.suffix]
     return f'<img alt="plot: {escape(path.stem)}" src="data:{kind};base64,{data}">'
 
 
 def html_table(data: pa.Table, caption: str) -> str:
-    """The first rows of a table, numbers to the right."""
+    """The first rows of a table, numbers to the right.
+
+    >>> import pyarrow as pa
+    >>> page = html_table(pa.table({"brokers": [3]}), "Sizes")
+    >>> page.startswith("<table><caption>Sizes</caption>")
+    True
+    """
     shown = data.slice(0, MAX_ROWS)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in shown.column_names)
     rows = "\n".join(

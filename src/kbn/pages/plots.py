@@ -68,7 +68,13 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Path:
-    """One line per series through its points; series differ in colour and in marker."""
+    """One line per series through its points; series differ in colour and in marker.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "hops.svg"
+    >>> lines(path, {"ours": [(1, 2), (2, 4)]}, title="Hops", x="brokers", y="hops").name
+    'hops.svg'
+    """
     with figure(path, title=title, x=x, y=y) as axes:
         for index, (name, points) in enumerate(series.items()):
             xs, ys = zip(*points, strict=True)
@@ -97,7 +103,13 @@ def bars(
     y: str,
     log_y: bool = False,
 ) -> Path:
-    """Groups of bars: one group per category, in the first series' order, one bar per series."""
+    """Groups of bars: one group per category, in the first series' order, one bar per series.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "load.svg"
+    >>> bars(path, {"ours": {"east": 2, "west": 4}}, title="Load", y="clients").name
+    'load.svg'
+    """
     categories = list(next(iter(series.values()), {}))
     width = 0.8 / max(1, len(series))
     with figure(path, title=title, x="", y=y) as axes:

@@ -27,7 +27,14 @@ COLUMNS = (*MEDOIDS, "count")
 
 
 def read_deliveries(path: Path, find: Callable[[str], str]) -> dict[tuple[str, str], int]:
-    """(publisher's medoid, subscriber's medoid) -> notifications; `find` makes IRIs of names."""
+    """(publisher's medoid, subscriber's medoid) -> notifications; `find` makes IRIs of names.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "deliveries.csv"
+    >>> _ = path.write_text("publisher_medoid,subscriber_medoid,count\\nurn:a,urn:b,10\\n")
+    >>> read_deliveries(path, str)
+    {('urn:a', 'urn:b'): 10}
+    """
     text = _text(path)
     rows = _csv_rows(path, text) if path.suffix.lower() == ".csv" else _json_rows(path, text)
     found: Counter[tuple[str, str]] = Counter()

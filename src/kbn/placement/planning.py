@@ -10,13 +10,13 @@ helpers. `balancing` decides who helps whom.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any
 
+from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 from kbn.filters import decode_json
 from kbn.ontology import Ontology, Term
@@ -220,6 +220,9 @@ def taxonomic(parts: Clusters, brokers: Sequence[str], /) -> dict[str, str]:
     return placed | dict(zip(keys[evenly:], brokers, strict=False))
 
 
+UNNAMED = "unnamed"
+"""What a plan says of a planner that is a function without a name."""
+
 PLANNERS: dict[str, Planner] = {"taxonomic": taxonomic, "traffic": traffic}
 """The planners `plan` knows by name; add yours here."""
 
@@ -247,36 +250,46 @@ def _brokers(brokers: Iterable[str]) -> tuple[str, ...]:
 
 def _planner(planner: str | Planner) -> tuple[Planner, str]:
     if not isinstance(planner, str):
-        return planner, getattr(planner, "__name__", type(planner).__name__)
+        return planner, _name_of(planner)
     if planner in PLANNERS:
         return PLANNERS[planner], planner
-    close = difflib.get_close_matches(planner, PLANNERS, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise InvalidInputError(
-        f"there is no planner {planner!r}; there are {', '.join(sorted(PLANNERS))}{hint}"
-    )
+    raise InvalidInputError(f"there is no planner {planner!r}{or_one_of(planner, PLANNERS)}")
+
+
+def _name_of(planner: Planner) -> str:
+    """What messages and plans call a planner that was passed: the function's name, if it has one.
+
+    >>> from functools import partial
+    >>> _name_of(taxonomic), _name_of(partial(taxonomic)), _name_of(lambda parts, brokers: {})
+    ('taxonomic', 'taxonomic', 'unnamed')
+    """
+    function = planner.func if isinstance(planner, partial) else planner
+    name = str(getattr(function, "__name__", type(function).__name__))
+    return name if name.isidentifier() else UNNAMED
+
+
+def _called(name: str) -> str:
+    return "the planner you passed" if name == UNNAMED else f"the planner {name!r}"
 
 
 def _check_options(name: str, choose: Planner, options: Mapping[str, Any]) -> None:
     try:
         signature(choose).bind(None, None, **options)
     except TypeError as error:
-        raise InvalidInputError(f"the planner {name!r}: {error}") from None
+        raise InvalidInputError(f"{_called(name)}: {error}") from None
 
 
 def _check_chosen(
     name: str, parts: Clusters, brokers: tuple[str, ...], assignments: Mapping[str, tuple[str, ...]]
 ) -> None:
     if assignments.keys() != parts.keys() or not all(assignments.values()):
-        raise InvalidInputError(f"the planner {name!r} must choose a broker for each cluster")
+        raise InvalidInputError(f"{_called(name)} must choose a broker for each cluster")
     for key, on in assignments.items():
         for broker in on:
             if broker not in brokers:
-                raise InvalidInputError(
-                    f"the planner {name!r} chose {broker!r}, which is no broker"
-                )
+                raise InvalidInputError(f"{_called(name)} chose {broker!r}, which is no broker")
         if len(set(on)) < len(on):
-            raise InvalidInputError(f"the planner {name!r} chose a broker twice for <{key}>")
+            raise InvalidInputError(f"{_called(name)} chose a broker twice for <{key}>")
 
 
 # Reading.

@@ -64,7 +64,13 @@ class Move(NamedTuple):
 
 
 def mean_hops(assignment: Assignment, distances: Distances) -> float | None:
-    """The brokers a delivery of this client passes on average; None when it has none."""
+    """The brokers a delivery of this client passes on average; None when it has none.
+
+    >>> from kbn.placement import overlay_distances
+    >>> apart = overlay_distances(["east", "west"], [("east", "west")])
+    >>> mean_hops(Assignment("ann", "east", {"west": 4}), apart)
+    2.0
+    """
     total = sum(assignment.heard.values())
     if not total:
         return None

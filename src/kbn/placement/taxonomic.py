@@ -21,6 +21,12 @@ class Clusters:
     """Which terms belong together: clusters by their keys, from the most general on.
 
     A cluster's key is the IRI of the class it was made for.
+
+    >>> from kbn.data import path
+    >>> from kbn.placement import clusters
+    >>> found = clusters(Ontology.load(path("animals")))
+    >>> len(found) > 1
+    True
     """
 
     __slots__ = ("_cluster_of", "_members", "_ontology")

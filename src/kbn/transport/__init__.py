@@ -8,11 +8,13 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.transport.access_file import AccessFile
-    from kbn.transport.client import Client, connect
+    from kbn.transport.client import Client
     from kbn.transport.clock import now
+    from kbn.transport.connecting import connect
     from kbn.transport.dialling import ask_name
     from kbn.transport.ending import at_end_of_stdin, end, until_told
-    from kbn.transport.feed import Delivery, Feed, Item
+    from kbn.transport.feed import Delivery, Feed
+    from kbn.transport.item import Item
     from kbn.transport.logs import set_up
     from kbn.transport.managed_processes import Companion, ManagedOverlay
     from kbn.transport.managed_publisher import ManagedPublisher
@@ -78,7 +80,7 @@ __getattr__ = on_first_use(
         "Companion": "kbn.transport.managed_processes",
         "Delivery": "kbn.transport.feed",
         "Feed": "kbn.transport.feed",
-        "Item": "kbn.transport.feed",
+        "Item": "kbn.transport.item",
         "LinkTo": "kbn.transport.settings",
         "Listen": "kbn.transport.settings",
         "ManagedOverlay": "kbn.transport.managed_processes",
@@ -96,7 +98,7 @@ __getattr__ = on_first_use(
         "ask_name": "kbn.transport.dialling",
         "at_end_of_stdin": "kbn.transport.ending",
         "client_tls": "kbn.transport.security",
-        "connect": "kbn.transport.client",
+        "connect": "kbn.transport.connecting",
         "connect_sync": "kbn.transport.sync",
         "end": "kbn.transport.ending",
         "load_topology": "kbn.transport.topology_file",

@@ -11,12 +11,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kbn.broker import Delivered, Envelope, NotificationId, content
+from kbn.broker import NotificationId
 from kbn.errors import KbnError
 from kbn.filters import Notification
+from kbn.transport.item import Item
 
 if TYPE_CHECKING:
     from kbn.transport.client import Client
@@ -38,40 +38,18 @@ class Delivery:
     broker: str
 
 
-class Item:
-    """A delivery on its way to so many feeds."""
-
-    __slots__ = ("_read", "delivered", "remaining")
-
-    def __init__(self, delivered: Delivered, remaining: int) -> None:
-        self.delivered = delivered
-        self.remaining = remaining
-        self._read: Notification | None = None
-
-    @property
-    def notification(self) -> Notification:
-        if self._read is None:
-            self._read = read(self.delivered.delivery.envelope)
-        return self._read
-
-
-def read(envelope: Envelope) -> Notification:
-    """The notification in an envelope."""
-    id = str(envelope.id)
-    try:
-        time = datetime.fromtimestamp(envelope.time, UTC)
-    except (ValueError, OverflowError, OSError):
-        time = None  # a time that is none: its publisher's own affair
-    return content.decode(envelope.content, id=id, publisher=envelope.publisher, time=time)
-
-
 class Feed:
-    """The notifications that one subscription wants.
+    """The notifications of one subscription; `Client.subscribe` makes it.
 
-    `async for` gives them; it ends when the subscription is cancelled or the client closed, and
-    raises what ended it otherwise. `problem` is what a broker said against it later: that it names
-    a term which a new ontology does not know, say.
-    Awaiting the feed itself waits until the broker has accepted the subscription.
+    `async for` gives the notifications. It ends when the subscription is cancelled or the client is
+    closed, and raises the error that ended it otherwise. `problem` is what a broker said against
+    the subscription later: that it names a term which a new ontology does not know, say.
+
+    Await the feed itself to know that the broker has accepted the subscription::
+
+        feed = await client.subscribe("price < 10")
+        async for notification in feed:
+            print(notification["price"])
     """
 
     def __init__(self, client: Client, id: int, accepted: asyncio.Future[None]) -> None:
@@ -91,14 +69,22 @@ class Feed:
         await asyncio.shield(self._accepted)
         return self
 
-    async def settled(self) -> Feed:
-        """Wait until the whole network knows of this subscription."""
+    async def in_force(self) -> Feed:
+        """Wait until every broker knows of this subscription; the feed itself.
+
+        From then on, whatever is published anywhere in the network reaches it::
+
+            feed = await client.subscribe("price < 10").in_force()
+        """
         await self
         await self._client.barrier()
         return self
 
     async def cancel(self) -> None:
-        """Want no more; what has arrived and was not asked for is dropped."""
+        """End the subscription; what has arrived and was not read is dropped::
+
+        await feed.cancel()
+        """
         await self._client._unsubscribe(self)
 
     def __aiter__(self) -> Feed:
@@ -113,7 +99,11 @@ class Feed:
                 self._client._log_unreadable(error)
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
-        """The same, with how each came."""
+        """The same notifications, each with how it came::
+
+        async for delivery in feed.deliveries():
+            print(delivery.notification, "over", delivery.hops, "brokers")
+        """
         async for notification in self:
             assert self._last is not None
             broker, delivery = self._last.delivered.broker, self._last.delivered.delivery
@@ -122,6 +112,34 @@ class Feed:
                 notification, envelope.id, envelope.hops, envelope.path, delivery.durable,
                 delivery.dropped, broker,
             )  # fmt: skip
+
+    # For those who process several at once: none counts as done with before they say so.
+
+    async def arrival(self) -> None:
+        """Wait until something has arrived that was not taken::
+
+        await feed.arrival()
+        items = feed.take(at_most=100)
+        """
+        self._items.appendleft(await self._next())
+        self._last = None
+
+    def take(self, at_most: int) -> list[Item]:
+        """What has arrived, and is not done with until `done_with` says so::
+
+        items = feed.take(at_most=100)
+        write([item.notification for item in items])
+        feed.done_with(items)
+        """
+        return [self._items.popleft() for _ in range(min(at_most, len(self._items)))]
+
+    def done_with(self, items: list[Item]) -> None:
+        """The application is done with items that it took::
+
+        feed.done_with(items)
+        """
+        for item in items:
+            self._client._done_with(item)
 
     async def _next(self) -> Item:
         self.done()
@@ -140,6 +158,7 @@ class Feed:
     # What the client calls.
 
     def put(self, item: Item) -> None:
+        """Something has arrived."""
         self._items.append(item)
         self._wake()
 
@@ -150,7 +169,7 @@ class Feed:
             self._client._done_with(last)
 
     def end(self, error: KbnError | None = None) -> list[Item]:
-        """Nothing more comes, because of an error or not; what nobody asked for."""
+        """Nothing more comes, because of an error or not; what nobody has read."""
         self._is_over = True
         self.problem = error or self.problem
         left = list(self._items)

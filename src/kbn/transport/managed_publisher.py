@@ -19,8 +19,9 @@ from kbn.filters import Notification
 from kbn.management import Departure, PlacePublisher, PublisherAgent, instructions, reports
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
-from kbn.transport.client import Client, connect
+from kbn.transport.client import Client
 from kbn.transport.clock import Backoff
+from kbn.transport.connecting import connect
 
 TELL_EVERY_S = 1.0
 GOODBYE_S = 1.0

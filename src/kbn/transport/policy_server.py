@@ -17,6 +17,7 @@ from pathlib import Path
 from kbn.errors import KbnError, TransportError
 from kbn.management import Announce, Effect, Instruct, LogEntry, PolicyServer
 from kbn.transport.client import Client
+from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
 
 TICK_S = 0.2
@@ -90,10 +91,8 @@ class PolicyServerShell:
             await asyncio.sleep(backoff.next_s())
 
     async def _heed(self) -> None:
-        options = {"token": self._token}
-        async with Client(
-            self._trigger, self._server.name, options, self._tls, None, None
-        ) as client:
+        options = ClientOptions.with_token(self._token, self._tls)
+        async with Client(self._trigger, self._server.name, options) as client:
             feed = await client.subscribe(self._server.wanted)
             self._client = client
             async for notification in feed:
@@ -172,7 +171,7 @@ class PolicyServerShell:
 
     async def _work(self, url: str, line: _Line) -> None:
         """Tell one broker what waits for it; the line ends when nothing did for a while."""
-        options = {"token": self._token}
+        options = ClientOptions.with_token(self._token, self._tls, ANSWER_S)
         while True:
             try:
                 async with asyncio.timeout(IDLE_S):
@@ -183,7 +182,7 @@ class PolicyServerShell:
                 continue
             name = f"{self._server.name} at {instruct.broker}"
             try:
-                async with Client(url, name, options, self._tls, ANSWER_S, None) as client:
+                async with Client(url, name, options) as client:
                     while True:
                         await self._ask(client, instruct)
                         instruct = line.waiting.get_nowait()

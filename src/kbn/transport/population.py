@@ -53,7 +53,7 @@ class Population:
 
     async def grow(self, subscribers: int, publishers: int) -> None:
         """Have so many more of each."""
-        from kbn.transport.client import connect
+        from kbn.transport.connecting import connect
         from kbn.transport.managed_publisher import ManagedPublisher
 
         for number in range(len(self._feeds), len(self._feeds) + subscribers):

@@ -25,6 +25,7 @@ from kbn.management import (
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.transport.client import Client
+from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
 from kbn.transport.server import BrokerServer
 
@@ -68,10 +69,8 @@ class Reporting:
 
     async def _report(self) -> None:
         broker = self._server.broker
-        options = {"token": self._token}
-        async with Client(
-            self._trigger, f"agent of {broker.name}", options, self._tls, None, None
-        ) as client:
+        options = ClientOptions.with_token(self._token, self._tls)
+        async with Client(self._trigger, f"agent of {broker.name}", options) as client:
             listening = asyncio.ensure_future(self._listen(client))
             try:
                 while not listening.done():

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kbn.filters import Notification, Subscription
 from kbn.transport.client import Client
-from kbn.transport.client import connect as connect_async
+from kbn.transport.connecting import connect
 from kbn.transport.feed import Delivery, Feed
 
 __all__ = ["SyncClient", "SyncFeed", "connect_sync"]
@@ -24,12 +24,27 @@ T = TypeVar("T")
 
 
 def connect_sync(url: str, **options: Any) -> SyncClient:
-    """A client of the broker at a URL; options as for `kbn.connect`. Use it with `with`."""
-    return SyncClient(connect_async(url, **options))
+    """A client of the broker at a URL; options as for `kbn.connect`. Use it with `with`::
+
+        with kbn.sync.connect("kbn://localhost:7420", name="ann") as client:
+            client.publish({"price": 5})
+
+    Mistakes are told at once:
+
+    >>> import kbn.sync
+    >>> kbn.sync.connect("localhost")
+    Traceback (most recent call last):
+    kbn.errors.InvalidInputError: 'localhost' is not a broker's address: it begins with ...
+    """
+    return SyncClient(connect(url, **options))
 
 
 class SyncClient:
-    """A client whose methods wait; `timeout` (in seconds) ends a wait with TimeoutError."""
+    """A client whose methods wait; `timeout` (in seconds) ends a wait with TimeoutError::
+
+    with kbn.sync.connect("kbn://localhost:7420") as client:
+        client.publish({"price": 5}, timeout=10)
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -60,7 +75,10 @@ class SyncClient:
         self._loop.close()
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Have the client's thread do something, and wait for the outcome."""
+        """Run a coroutine in the client's thread, and wait for its result::
+
+        client.call(asyncio.sleep(1))
+        """
         assert self._loop is not None, "use `with kbn.sync.connect(…) as client`"
 
         async def bounded() -> T:
@@ -72,14 +90,26 @@ class SyncClient:
 
     @property
     def name(self) -> str:
+        """How brokers and subscribers know the client::
+
+        print(client.name)
+        """
         return self._client.name
 
     @property
     def broker(self) -> str:
+        """The name of the broker the client is at::
+
+        print(client.broker)
+        """
         return self._client.broker
 
     @property
     def ontology(self) -> str:
+        """The digest of the broker's ontology::
+
+        print(client.ontology)
+        """
         return self._client.ontology
 
     def publish(
@@ -89,12 +119,19 @@ class SyncClient:
         durable: bool = False,
         timeout: float | None = None,
     ) -> None:
+        """Publish, as `Client.publish` does::
+
+        client.publish({"price": 5}, durable=True)
+        """
         self.call(self._client.publish(notification, durable=durable), timeout)
 
     def subscribe(
         self, subscription: Subscription | str, *, timeout: float | None = None
     ) -> SyncFeed:
-        """Want what the subscription says; returns when the broker has accepted it.
+        """Subscribe; returns a feed when the broker has accepted the subscription::
+
+            for notification in client.subscribe("price < 10", timeout=5):
+                print(notification["price"])
 
         Iterating ends when nothing came for `timeout` seconds; never, without one.
         """
@@ -105,29 +142,61 @@ class SyncClient:
         return SyncFeed(self, self.call(subscribed()), timeout)
 
     def advertise(self, advertisement: Subscription | str, *, timeout: float | None = None) -> int:
+        """Say what will be published; returns its number when the whole network knows::
+
+        number = client.advertise("price any")
+        """
         return self.call(self._client.advertise(advertisement), timeout)
 
     def unadvertise(self, id: int, *, timeout: float | None = None) -> None:
+        """Take an advertisement back::
+
+        client.unadvertise(number)
+        """
         self.call(self._client.unadvertise(id), timeout)
 
     def barrier(self, *, timeout: float | None = None) -> None:
+        """Wait until everything asked for so far is in force in the whole network::
+
+        client.barrier(timeout=10)
+        """
         self.call(self._client.barrier(), timeout)
 
     def ask(self, what: str, /, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
+        """Ask the broker itself, or instruct it, as `Client.ask` does::
+
+        client.ask("move", clients=["ann"], broker="east", url="kbn://east:7420")
+        """
         return self.call(self._client.ask(what, **about), timeout)
 
     def status(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """What a person wants to know of the broker::
+
+        print(client.status())
+        """
         return self.call(self._client.status(), timeout)
 
     def move(self, url: str, *, timeout: float | None = None) -> None:
+        """Move to the broker at another URL::
+
+        client.move("kbn://east:7420")
+        """
         self.call(self._client.move(url), timeout)
 
     def leave(self, *, timeout: float | None = None) -> None:
+        """Ask the broker to forget this client, as `Client.leave` does::
+
+        client.leave()
+        """
         self.call(self._client.leave(), timeout)
 
 
 class SyncFeed:
-    """The notifications of one subscription, for a `for` loop."""
+    """The notifications of one subscription, for a `for` loop::
+
+    for notification in client.subscribe("price < 10"):
+        print(notification["price"])
+    """
 
     def __init__(self, client: SyncClient, feed: Feed, timeout: float | None) -> None:
         self._client = client
@@ -142,7 +211,10 @@ class SyncFeed:
                 return
 
     def next(self, timeout: float | None = None) -> Notification:
-        """The next one; TimeoutError when none comes, StopIteration after the end."""
+        """The next one; TimeoutError when none comes, StopIteration after the end::
+
+        notification = feed.next(timeout=5)
+        """
 
         async def next_one() -> Notification | None:
             try:
@@ -156,7 +228,11 @@ class SyncFeed:
         return found
 
     def next_delivery(self, timeout: float | None = None) -> Delivery:
-        """The next one, with how it came."""
+        """The next one, with how it came::
+
+        delivery = feed.next_delivery(timeout=5)
+        print(delivery.notification, "over", delivery.hops, "brokers")
+        """
 
         async def next_one() -> Delivery | None:
             async for delivery in self._feed.deliveries():
@@ -168,9 +244,17 @@ class SyncFeed:
             raise StopIteration
         return found
 
-    def settled(self, timeout: float | None = None) -> SyncFeed:
-        self._client.call(self._feed.settled(), timeout)
+    def in_force(self, timeout: float | None = None) -> SyncFeed:
+        """Wait until every broker knows of this subscription; the feed itself::
+
+        feed = client.subscribe("price < 10").in_force(timeout=10)
+        """
+        self._client.call(self._feed.in_force(), timeout)
         return self
 
     def cancel(self, timeout: float | None = None) -> None:
+        """End the subscription; what has arrived and was not read is dropped::
+
+        feed.cancel()
+        """
         self._client.call(self._feed.cancel(), timeout)

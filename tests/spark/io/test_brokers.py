@@ -51,7 +51,7 @@ from kbn.spark.io.sources import Offset, lines
 from kbn.spark.io.spool import Spool
 from kbn.spark.matching import match
 from kbn.transport import server_tls
-from kbn.transport.client import Client
+from kbn.transport.feed import Feed
 from kbn.transport.sync import SyncFeed, connect_sync
 from kbn.transport.urls import parse_url
 
@@ -123,7 +123,7 @@ def publish(url: str, numbers: range, attribute: str = "n") -> None:
 @contextmanager
 def subscribed(url: str, filter: str, name: str = "ann") -> Iterator[SyncFeed]:
     with connect_sync(url, name=name, durable=True) as client:
-        yield client.subscribe(filter).settled()
+        yield client.subscribe(filter).in_force()
 
 
 def received(url: str, feed: SyncFeed, attribute: str, last: object = -1) -> list[object]:
@@ -165,7 +165,7 @@ def test_what_was_spooled_and_not_acknowledged_comes_again_and_is_dropped(
     publish(broker.url, range(50), "a")
     with monkeypatch.context() as patched:
         # As if the process was killed before the broker heard of anything.
-        patched.setattr(Client, "_done_with", lambda self, item: None)
+        patched.setattr(Feed, "done_with", lambda self, items: None)
         with opened(broker.url, tmp_path, "a any", "crashing") as source:
             assert held(source, "a") == list(range(50))
     publish(broker.url, range(50, 60), "a")

@@ -139,6 +139,10 @@ class ClientCore:
         """Whether it is between two brokers."""
         return self._move.is_under_way
 
+    def is_arriving_at(self, broker: str) -> bool:
+        """Whether it is on its way to this broker, and could still stay where it is."""
+        return self._move.is_arriving and self._move.target.broker == broker
+
     @property
     def unpublished(self) -> int:
         """How many notifications wait for a grant, or durable ones for a broker to store them."""
@@ -243,7 +247,7 @@ class ClientCore:
 
     def unreachable(self, broker: str, reason: str) -> list[Effect]:
         """A broker we were sent to cannot be reached: stay."""
-        if self._move.is_arriving and self._move.target.broker == broker:
+        if self.is_arriving_at(broker):
             self._out.append(Failed("move", 0, "TransportError", reason))
             self._take(MoveEvent.TURNED_AWAY)
         return self._finish()

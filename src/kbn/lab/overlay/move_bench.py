@@ -17,7 +17,7 @@ from subprocess import PIPE
 from time import monotonic, perf_counter
 from typing import Any
 
-from kbn.errors import KbnError
+from kbn.errors import InvalidInputError, KbnError
 from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import versions
 from kbn.lab.overlay.broker_bench import started
@@ -29,9 +29,15 @@ SOURCE_S = {"with their broker": 9.6, "one by one": 16.3}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """How many move, and how many notifications a second are published meanwhile."""
+
     subscribers: int = 1_000
     rate: int = 1_000
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.subscribers, self.rate) < 1:
+            raise InvalidInputError("subscribers and rate are positive numbers")
 
 
 @dataclass(frozen=True, slots=True)

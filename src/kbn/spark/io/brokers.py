@@ -162,16 +162,16 @@ class BrokerReceiver(Receiver):
         feed = await self._subscribe(client)
         quiet_answers = 0
         while True:
-            if items := _arrived(feed):
+            if items := feed.take(GROUP_MAX):
+                # Taken together and done with together: one write to the disk for all of them.
                 self._spool_all(items)
-                for item in items:
-                    client._done_with(item)
+                feed.done_with(items)
                 quiet_answers = 0
                 if any(item.delivered.delivery.envelope.time > began for item in items):
                     self.is_up_to_date.set()
                 await asyncio.sleep(0)
             elif self.is_up_to_date.is_set():
-                await _arrival(feed)
+                await feed.arrival()
             elif quiet_answers == QUIET_ANSWERS:
                 self.is_up_to_date.set()
             else:
@@ -194,21 +194,6 @@ class BrokerReceiver(Receiver):
         new = [item for item in items if _id_of(item) not in self._had]
         if new:
             self._spool.append(b"".join(map(_line, new)))
-
-
-# A feed takes it that the last notification is done with when the next one is asked for. That would
-# be one write to the disk for each; so they are taken together, and done with together.
-
-
-def _arrived(feed: Feed) -> list[Item]:
-    """What has come and is not done with."""
-    return [feed._items.popleft() for _ in range(min(GROUP_MAX, len(feed._items)))]
-
-
-async def _arrival(feed: Feed) -> None:
-    """Wait until something has come."""
-    feed._items.appendleft(await feed._next())
-    feed._last = None
 
 
 def _id_of(item: Item) -> str:

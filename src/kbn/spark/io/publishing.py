@@ -170,7 +170,7 @@ async def _publish(
 
 def _connected(broker: BrokerAddress, publisher: Publisher, published: int) -> Client:
     return connect(
-        broker.url, name=publisher.client, run=publisher.run, published=published,
+        broker.url, name=publisher.client, epoch=publisher.run, published=published,
         token=broker.token, tls_ca=broker.tls_ca, timeout=broker.give_up_s,
     )  # fmt: skip
 
