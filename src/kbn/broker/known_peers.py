@@ -27,7 +27,7 @@ NEIGHBOUR = "neighbour/"
 MOVED = "moved/"
 JOINED = "joined/"
 FAREWELL = "farewell/"
-MOVE = "move"
+MOVE = "interrupted move"
 
 
 class InterruptedMove(NamedTuple):

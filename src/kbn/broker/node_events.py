@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from kbn.broker.table import RoutingTable
+from kbn.broker.routing_table import RoutingTable
 from kbn.ontology import Ontology
 
 
