@@ -75,6 +75,11 @@ def compile_subscriptions(
     `strict` it is an error. A `directory` that is a store already gets a new version, which
     replaces all it held. Without one the store is made in a place of its own under KBN_SHARED_DIR,
     or in this machine's cache.
+
+    ```python
+    store = compile_subscriptions(subscriptions, "podcast.ttl", "store")
+    matches = match(notifications, store)
+    ```
     """
     if shards < 1:
         raise InvalidInputError(f"shards must be at least 1, not {shards}")
@@ -113,6 +118,11 @@ def match(
     Gives notification, subscription and subscriber; with `why` also the reasons, one per
     constraint, which takes as long as asking the plain evaluator does. With `expand=False`, one row
     per notification, with the distinct filters it satisfies and how many subscriptions have each.
+
+    ```python
+    matches = match(notifications, subscriptions, "podcast.ttl", why=True)
+    matches.where("subscriber = 'ann'").show(truncate=False)
+    ```
     """
     if why and not expand:
         raise InvalidInputError("why goes with pairs: leave expand=True")

@@ -71,7 +71,13 @@ SPARKS_OWN = {"checkpointLocation", "queryName"}
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format "kbn" known to a session."""
+    """Make the format "kbn" known to a session.
+
+    ```python
+    register(spark)
+    posts = spark.readStream.format("kbn").option("subscriptions", "store").load("inbox")
+    ```
+    """
     spark.dataSource.register(KbnSource)
 
 

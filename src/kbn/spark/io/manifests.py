@@ -174,7 +174,13 @@ class Delivered:
 
 
 def link(path: Path, content: str) -> bool:
-    """Write a file as a whole where there is none; False when there is one."""
+    """Write a file as a whole where there is none; False when there is one.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "0.json"
+    >>> link(path, "{}"), link(path, "{}")
+    (True, False)
+    """
     beside = path.parent / f".{uuid4().hex}"
     try:
         with open(beside, "x", encoding="utf-8") as stream:

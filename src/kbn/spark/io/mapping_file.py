@@ -91,7 +91,12 @@ def checked_mapping(data: object, where: str) -> Mapping:
 
 
 def mapping_of(form: MappingForm, place: Place) -> Mapping:
-    """The mapping a form declares; `place` is where it stands."""
+    """The mapping a form declares; `place` is where it stands.
+
+    >>> form = MappingForm(id="guid")
+    >>> mapping_of(form, Document.of({}, "a mapping").root).id
+    'guid'
+    """
     publisher, constant = _publisher(form.publisher, place.at("publisher"))
     time, moment = _time(form.time, place.at("time"))
     attributes = place.at("attributes")

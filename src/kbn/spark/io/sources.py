@@ -106,7 +106,11 @@ class Source(Protocol):
 
 
 def local_path(given: str) -> str:
-    """The absolute path that a path or a file: address names: tasks run in folders of their own."""
+    """The absolute path that a path or a file: address names: tasks run in folders of their own.
+
+    >>> local_path("/data/inbox"), local_path("file:///data/inbox")
+    ('/data/inbox', '/data/inbox')
+    """
     scheme, colon, rest = given.partition(":")
     if not colon or "/" in scheme:
         return os.path.abspath(given)
