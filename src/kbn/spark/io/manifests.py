@@ -96,7 +96,7 @@ class Delivered:
         return (self.manifests / _name(batch)).exists()
 
     def commit(self, manifest: Manifest, stream: str | None = None) -> bool:
-        """Deliver a batch; False, and its parts are gone, when it was delivered before."""
+        """Deliver a batch; False, with its parts deleted, when it was delivered before."""
         self.prepare()
         if stream is not None:
             self.claim(stream)
