@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from msgspec import msgpack
 
-from kbn.broker.access import NotGreetedError, Permission
+from kbn.broker.access import NotConnectedError, Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.links import Links
 from kbn.broker.messages import (
@@ -80,7 +80,7 @@ class Service(Links):
         ):  # it has left before, and did not hear our answer
             self._send(sender, Left(message.request))
             return
-        raise NotGreetedError("say hello first: this broker does not know you (any more)")
+        raise NotConnectedError("send Connect first: this broker does not know you (any more)")
 
     def _request(self, message: FromClient, session: ClientSession) -> None:
         match message:
