@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -162,6 +163,16 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         ["o.yaml:5", "flag"],
         ["o.yaml:6", "x"],
     ]
+
+
+def test_of_very_many_mistakes_the_first_are_shown(tmp_path: Path) -> None:
+    lines = "".join(f"  b{number}: {{prot: 1}}\n" for number in range(5_000))
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "brokers:\n" + lines)
+    shown = str(caught.value).splitlines()
+    assert len(caught.value.problems) == 5_000 and caught.value.problems[-1].line == 5_001
+    assert len(shown) == 21 and shown[-1] == "… and 4980 more"
+    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from kbn.filters import Notification, Subscription
+from kbn.filters import Notification, Subscription, matches_by_definition
 from kbn.matching import Matcher, notification_table
 from kbn.ontology import Ontology
 
@@ -18,7 +18,9 @@ def assert_match_agrees(
 ) -> None:
     """One notification: the keys, their number, the groups found and what each key stands for."""
     expected = {
-        key for key, asked in subscriptions.items() if asked.matches(notification, ontology)
+        key
+        for key, asked in subscriptions.items()
+        if any(matches_by_definition(part, notification, ontology) for part in asked.filters)
     }
     matches = matcher.match(notification)
     keys = list(matches)

@@ -31,11 +31,19 @@ class Problem:
 
 
 class ConfigError(InvalidInputError):
-    """A configuration cannot be used: all that is wrong with it, in `problems`."""
+    """A configuration cannot be used: all that is wrong with it, in `problems`.
+
+    The message shows the first of them, a line each.
+    """
+
+    SHOWN_MAX = 20
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        lines = [str(each) for each in self.problems[: self.SHOWN_MAX]]
+        if len(self.problems) > self.SHOWN_MAX:
+            lines.append(f"… and {len(self.problems) - self.SHOWN_MAX} more")
+        super().__init__("\n".join(lines))
 
 
 def shown_path(path: Path) -> str:

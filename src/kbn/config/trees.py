@@ -53,11 +53,12 @@ class YamlTree:
 
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._pairs: dict[int, dict[str, Any]] = {}  # of mappings on the way to some value
 
     def plain(self, path: Path, type: Any) -> Any:
         node = self._root
         for key in path:
-            node = node.value[key] if isinstance(key, int) else _pairs(node)[key][1]
+            node = self._inner(node, key)[1]
         return None if node is None else _Expansion().of(node, type)
 
     def mark(self, path: Path, *, of_key: bool = False) -> Mark | None:
@@ -65,11 +66,21 @@ class YamlTree:
             return Mark(1)
         node, key_node = self._root, self._root
         for key in path:
-            inner = _inner(node, key)
+            inner = self._inner(node, key)
             if inner is None:
                 return Mark(line_of(node))
             key_node, node = inner
         return Mark(line_of(key_node)) if of_key else Mark(line_of(node), _column(node))
+
+    def _inner(self, node: Any, key: str | int) -> Any:
+        """The key's node and the value's; None when there is no such value."""
+        if isinstance(key, str) and node.id == "mapping":
+            if id(node) not in self._pairs:
+                self._pairs[id(node)] = {pair[0].value: pair for pair in node.value}
+            return self._pairs[id(node)].get(key)
+        if isinstance(key, int) and node.id == "sequence" and key < len(node.value):
+            return node.value[key], node.value[key]
+        return None
 
 
 class _Expansion:
@@ -143,19 +154,6 @@ def _check_tag(node: Any, expected: str) -> None:
 
 def _short(tag: str) -> str:
     return "!!" + tag.removeprefix(TAG) if tag.startswith(TAG) else tag
-
-
-def _pairs(node: Any) -> dict[str, Any]:
-    return {pair[0].value: pair for pair in node.value} if node.id == "mapping" else {}
-
-
-def _inner(node: Any, key: str | int) -> Any:
-    """The key's node and the value's; None when there is no such value."""
-    if isinstance(key, str):
-        return _pairs(node).get(key)
-    if node.id == "sequence" and key < len(node.value):
-        return node.value[key], node.value[key]
-    return None
 
 
 def _column(node: Any) -> int | None:

@@ -41,7 +41,7 @@ REBUILD_MIN = 1024
 
 
 class _Tombstone:
-    """Stands where the key of a removed subscription was."""
+    """A tombstone: stands where the key of a removed subscription was."""
 
     def __repr__(self) -> str:
         return "<removed>"
@@ -298,9 +298,7 @@ class Index:
 
     def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
         """The kernel's answer for hit tokens and the points as they are set."""
-        found: Array = match_one(
-            np.array(hits, np.int64), covering, tuple(self._points), view.arrays
-        )
+        found: Array = match_one(np.array(hits, np.int64), covering, view.arrays)
         return found
 
     def _residual_holds(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
@@ -350,7 +348,12 @@ class Index:
         if self._stamps.hit_at.shape[0] < tokens:
             self._stamps = Stamps(self._stamps.clock, grown(self._stamps.hit_at, tokens, 0))
         return IndexView(
-            tokens, self.trie.view(), self.slabs.view(), self.groups.view(), self._stamps
+            tokens,
+            self._points,
+            self._stamps,
+            self.groups.view(),
+            self.trie.view(),
+            self.slabs.view(),
         )
 
 
@@ -359,15 +362,16 @@ class IndexView:
     """The arrays the kernels work on, as they were when there were so many tokens."""
 
     tokens: int
+    points: Points
+    stamps: Stamps
+    codes: Codes
     trie: TrieArrays
     slabs: SlabArrays
-    codes: Codes
-    stamps: Stamps
 
     @cached_property
     def arrays(self) -> tuple[Any, ...]:
         """The same as plain tuples, as `match_one` takes it."""
-        return tuple(map(tuple, (self.stamps, self.codes, self.trie, self.slabs)))
+        return tuple(map(tuple, (self.points, self.stamps, self.codes, self.trie, self.slabs)))
 
 
 def _room_for_points(rows: int, axes: int) -> Points:

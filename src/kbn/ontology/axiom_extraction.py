@@ -1,7 +1,7 @@
-"""Gathering axioms from triples: one pass over all, a second over what had to wait.
+"""Axiom extraction: from triples to axioms, in two passes.
 
-The first pass places what needs no knowledge of other triples and files blank nodes under their
-id; the second reads class expressions, groups and lists, and decides which statements are about
+The first pass, over all triples, is in `triple_sorting`. The second, here, goes over what had to
+wait: it reads class expressions, groups and lists, and decides which statements are about
 individuals, for which all declarations must have been seen.
 
 Which IRIs count as terms:
@@ -26,59 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbn.ontology import vocabulary as v
-from kbn.ontology.axioms import Axioms, Fact, Pair
-from kbn.ontology.expressions import Nodes, read_expressions, read_list
-from kbn.ontology.triples import Literal, Object, Triple
+from kbn.ontology.axioms import Axioms, Pair
+from kbn.ontology.expressions import read_expressions, read_list
+from kbn.ontology.triple_sorting import SortedTriples
+from kbn.ontology.triples import Triple
 
-_DECLARES_CLASS = {v.CLASS, v.RDFS + "Class"}
-_DECLARES_PROPERTY = {
-    v.OBJECT_PROPERTY,
-    v.DATATYPE_PROPERTY,
-    v.ANNOTATION_PROPERTY,
-    v.RDF + "Property",
-    v.OWL + "DeprecatedProperty",
-    v.SYMMETRIC_PROPERTY,
-    v.TRANSITIVE_PROPERTY,
-    v.FUNCTIONAL_PROPERTY,
-    v.INVERSE_FUNCTIONAL_PROPERTY,
-    v.OWL + "AsymmetricProperty",
-    v.OWL + "IrreflexiveProperty",
-    v.OWL + "ReflexiveProperty",
-}
-_CHARACTERISTICS_BEYOND = {
-    v.FUNCTIONAL_PROPERTY: "functional properties",
-    v.INVERSE_FUNCTIONAL_PROPERTY: "inverse functional properties",
-    v.OWL + "AsymmetricProperty": "asymmetric properties",
-    v.OWL + "IrreflexiveProperty": "irreflexive properties",
-    v.OWL + "ReflexiveProperty": "reflexive properties",
-}
-_STRUCTURE = {
-    v.FIRST,
-    v.REST,
-    v.INTERSECTION_OF,
-    v.UNION_OF,
-    v.COMPLEMENT_OF,
-    v.ONE_OF,
-    v.MEMBERS,
-    v.DISTINCT_MEMBERS,
-    v.ON_PROPERTY,
-    v.DISJOINT_UNION_OF,
-    v.PROPERTY_CHAIN,
-    v.OWL + "onClass",
-}
-_BEYOND = {
-    v.SOME_VALUES_FROM: "someValuesFrom",
-    v.OWL + "allValuesFrom": "allValuesFrom",
-    v.OWL + "hasValue": "hasValue",
-    v.OWL + "hasSelf": "hasSelf",
-    v.OWL + "hasKey": "hasKey",
-    v.COMPLEMENT_OF: "complementOf",
-    v.UNION_OF: "unionOf",
-    v.ONE_OF: "oneOf",
-    v.OWL + "propertyDisjointWith": "disjoint properties",
-    v.OWL + "assertionProperty": "negative assertions",
-    **dict.fromkeys(v.CARDINALITIES, "cardinality"),
-}
 # Annotation vocabularies that are seldom declared where they are used.
 _ANNOTATION_NAMESPACES = (
     "http://purl.org/dc/",
@@ -88,191 +40,36 @@ _ANNOTATION_NAMESPACES = (
     "http://creativecommons.org/ns#",
 )
 
-_NAMES = {iri: (rank, quality) for rank, (iri, quality) in enumerate(v.NAME_PROPERTIES)}
-_Name = tuple[int, bool, str, int]
 
-
-def gather(triples: Iterable[Triple], *, skos: bool | None) -> Axioms:
+def extract_axioms(triples: Iterable[Triple], *, skos: bool | None) -> Axioms:
     """The axioms of `triples`; `skos` says whether SKOS concepts are classes (None: detect)."""
-    gathering = _Gathering()
+    found = SortedTriples()
     for subject, predicate, node in triples:
-        gathering.take(subject, predicate, node)
-    return gathering.finish(skos)
+        found.take(subject, predicate, node)
+    return _SecondPass(found).axioms_read(skos)
 
 
-class _Gathering:
-    """The state of one `gather`: axioms so far, blank nodes by id, statements left for later."""
+class _SecondPass:
+    """Reads what the first pass kept, and completes its axioms."""
 
-    def __init__(self) -> None:
-        self.axioms = Axioms()
-        self.nodes: Nodes = {}
-        self.blank_types: dict[str, str] = {}
-        self.later: list[Fact] = []
-        self.equivalent: list[Pair] = []
-        self.above: list[Pair] = []
-        self.annotations: set[str] = set()
-        self.datatypes: set[str] = set()
-        self.data_properties: set[str] = set()
-        self.functional: set[str] = set()
-        self.inverse_functional: set[str] = set()
-        self.headers: set[str] = set()
-        self.concepts: set[str] = set()
-        self.broader: list[Pair] = []
-        self.names: dict[str, list[_Name]] = {}
-        self.xl_names: list[tuple[str, str, str]] = []
-        self.xl_forms: dict[str, list[Literal]] = {}
-        self.handlers = {
-            v.TYPE: self._type,
-            v.SUB_CLASS_OF: self._subclass,
-            v.EQUIVALENT_CLASS: self._equivalent,
-            v.DISJOINT_WITH: self._disjoint,
-            v.SUB_PROPERTY_OF: self._subproperty,
-            v.EQUIVALENT_PROPERTY: self._equivalent_property,
-            v.INVERSE_OF: self._inverse,
-            v.DOMAIN: self._domain,
-            v.RANGE: self._range,
-            v.SAME_AS: self._same,
-            v.DIFFERENT_FROM: self._different,
-            v.BROADER: self._broader,
-            v.BROADER_TRANSITIVE: self._broader,
-            v.NARROWER: self._narrower,
-            v.NARROWER_TRANSITIVE: self._narrower,
-        }
+    def __init__(self, found: SortedTriples) -> None:
+        self.sorted = found
+        self.axioms = found.axioms
 
-    def take(self, subject: str, predicate: str, node: Object) -> None:
-        """Place one triple, or keep it for `finish`."""
-        if isinstance(node, Literal):
-            if predicate in _NAMES:
-                self._name(subject, predicate, node)
-            elif predicate == v.LITERAL_FORM:
-                self.xl_forms.setdefault(subject, []).append(node)
-            elif predicate in _BEYOND:
-                self.axioms.beyond[_BEYOND[predicate]] += 1
-                # A cardinality's number is kept as text; other literals say nothing of terms.
-                if predicate in v.CARDINALITIES:
-                    structure = self.nodes.setdefault(subject, {})
-                    structure.setdefault(predicate, []).append(node.value)
-            return
-        handler = self.handlers.get(predicate)
-        if handler is not None:
-            handler(subject, node)
-        elif predicate in _STRUCTURE or predicate in _BEYOND:
-            self.nodes.setdefault(subject, {}).setdefault(predicate, []).append(node)
-            if predicate in _BEYOND:
-                self.axioms.beyond[_BEYOND[predicate]] += 1
-        elif predicate in v.XL_PROPERTIES:
-            self.xl_names.append((subject, v.XL_PROPERTIES[predicate], node))
-        elif not v.is_built_in(predicate):
-            self.later.append((subject, predicate, node))
-
-    # Declarations and axioms between named terms.
-
-    def _name(self, subject: str, predicate: str, literal: Literal) -> None:
-        if not subject.startswith("_:") and literal.value.strip():
-            rank, quality = _NAMES[predicate]
-            # Texts in English or in no language come first, so that label() is predictable.
-            foreign = literal.language != "" and not literal.language.startswith("en")
-            self.names.setdefault(subject, []).append((rank, foreign, literal.value, quality))
-
-    def _type(self, subject: str, node: str) -> None:
-        axioms = self.axioms
-        blank = subject.startswith("_:")
-        if node in _DECLARES_CLASS:
-            if not blank and not v.is_built_in(subject):
-                axioms.classes.add(subject)
-        elif node in _DECLARES_PROPERTY:
-            self._declare_property(subject, node)
-        elif node == v.NAMED_INDIVIDUAL:
-            axioms.individuals.add(subject)
-        elif node == v.ONTOLOGY:
-            self.headers.add(subject)
-        elif node in (v.RDFS + "Datatype", v.OWL + "DataRange"):
-            self.datatypes.add(subject)
-        elif node in (v.ALL_DISJOINT_CLASSES, v.ALL_DIFFERENT):
-            self.blank_types[subject] = node
-        elif node == v.OWL + "AllDisjointProperties":
-            axioms.beyond["disjoint properties"] += 1
-        elif node == v.CONCEPT:
-            self.concepts.add(subject)
-        elif node == v.XL_LABEL:
-            pass  # A name of a term, and no term itself.
-        elif node == v.THING:
-            axioms.individuals.add(subject)
-        elif node == v.NOTHING:
-            axioms.individuals.add(subject)
-            axioms.types.add((subject, v.NOTHING))
-        elif not v.is_built_in(node):
-            axioms.types.add((subject, node))
-
-    def _declare_property(self, subject: str, kind: str) -> None:
-        axioms = self.axioms
-        if subject.startswith("_:") or v.is_built_in(subject):
-            return
-        axioms.properties.add(subject)
-        if kind == v.ANNOTATION_PROPERTY:
-            self.annotations.add(subject)
-        elif kind == v.DATATYPE_PROPERTY:
-            self.data_properties.add(subject)
-        elif kind == v.SYMMETRIC_PROPERTY:
-            axioms.symmetric.add(subject)
-        elif kind == v.TRANSITIVE_PROPERTY:
-            axioms.transitive.add(subject)
-        elif kind == v.FUNCTIONAL_PROPERTY:
-            self.functional.add(subject)
-        elif kind == v.INVERSE_FUNCTIONAL_PROPERTY:
-            self.inverse_functional.add(subject)
-        if kind in _CHARACTERISTICS_BEYOND:
-            axioms.beyond[_CHARACTERISTICS_BEYOND[kind]] += 1
-
-    def _subclass(self, subject: str, node: str) -> None:
-        self.above.append((subject, node))
-
-    def _equivalent(self, subject: str, node: str) -> None:
-        self.equivalent.append((subject, node))
-
-    def _disjoint(self, subject: str, node: str) -> None:
-        self.axioms.disjoint.add((subject, node))
-
-    def _subproperty(self, subject: str, node: str) -> None:
-        self.axioms.subproperties.add((subject, node))
-
-    def _equivalent_property(self, subject: str, node: str) -> None:
-        self.axioms.subproperties.update(((subject, node), (node, subject)))
-
-    def _inverse(self, subject: str, node: str) -> None:
-        if subject.startswith("_:"):
-            self.nodes.setdefault(subject, {}).setdefault(v.INVERSE_OF, []).append(node)
-        else:
-            self.axioms.inverses.add((subject, node))
-
-    def _domain(self, subject: str, node: str) -> None:
-        self.axioms.domains.add((subject, node))
-
-    def _range(self, subject: str, node: str) -> None:
-        self.axioms.ranges.add((subject, node))
-
-    def _same(self, subject: str, node: str) -> None:
-        self.axioms.same.add((subject, node))
-
-    def _different(self, subject: str, node: str) -> None:
-        self.axioms.different.add((subject, node))
-
-    def _broader(self, subject: str, node: str) -> None:
-        self.broader.append((subject, node))
-
-    def _narrower(self, subject: str, node: str) -> None:
-        self.broader.append((node, subject))
-
-    # The second pass.
-
-    def finish(self, skos: bool | None) -> Axioms:
+    def axioms_read(self, skos: bool | None) -> Axioms:
+        """All axioms; each step relies on those before it."""
         axioms = self.axioms
         self._read_skos(skos)
         axioms.expressions = read_expressions(
-            self.nodes, self.above, self.equivalent, axioms.types, axioms.domains, axioms.ranges
+            self.sorted.nodes,
+            self.sorted.above,
+            self.sorted.equivalent,
+            axioms.types,
+            axioms.domains,
+            axioms.ranges,
         )
-        axioms.expressions.functional = self.functional
-        axioms.expressions.inverse_functional = self.inverse_functional
+        axioms.expressions.functional = self.sorted.functional
+        axioms.expressions.inverse_functional = self.sorted.inverse_functional
         self._read_hierarchy()
         self._read_property_expressions()
         self._read_groups()
@@ -286,10 +83,10 @@ class _Gathering:
         return axioms
 
     def _read_names(self) -> None:
-        for subject, predicate, node in self.xl_names:
-            for literal in self.xl_forms.get(node, ()):
-                self._name(subject, predicate, literal)
-        for iri, names in self.names.items():
+        for subject, predicate, node in self.sorted.xl_names:
+            for literal in self.sorted.xl_forms.get(node, ()):
+                self.sorted.add_name(subject, predicate, literal)
+        for iri, names in self.sorted.names.items():
             best: dict[str, int] = {}
             for _, _, text, quality in sorted(names):
                 best.setdefault(text, quality)
@@ -297,7 +94,7 @@ class _Gathering:
 
     def _read_skos(self, skos: bool | None) -> None:
         axioms = self.axioms
-        concepts = self.concepts | {iri for pair in self.broader for iri in pair}
+        concepts = self.sorted.concepts | {iri for pair in self.sorted.broader for iri in pair}
         if skos is None:
             # The SKOS vocabulary's own classes do not make a file of concepts an OWL ontology.
             owl = {iri for iri in axioms.classes if not iri.startswith(v.SKOS)}
@@ -305,24 +102,24 @@ class _Gathering:
         axioms.is_skos = bool(skos and concepts)
         if axioms.is_skos:
             axioms.classes |= concepts
-            axioms.subclasses.update(self.broader)
+            axioms.subclasses.update(self.sorted.broader)
             axioms.types = {pair for pair in axioms.types if not pair[1].startswith(v.SKOS)}
             axioms.notes.append(
                 f"SKOS: {len(concepts)} concepts read as classes, broader as subclass of"
             )
             return
-        axioms.types.update((concept, v.CONCEPT) for concept in self.concepts)
-        for narrower, wider in self.broader:
-            self.later.append((narrower, v.BROADER, wider))
+        axioms.types.update((concept, v.CONCEPT) for concept in self.sorted.concepts)
+        for narrower, wider in self.sorted.broader:
+            self.sorted.later.append((narrower, v.BROADER, wider))
 
     def _read_hierarchy(self) -> None:
         axioms = self.axioms
-        for narrower, wider in self.above:
+        for narrower, wider in self.sorted.above:
             self._place(narrower, wider)
-        for left, right in self.equivalent:
+        for left, right in self.sorted.equivalent:
             self._place(left, right)
             self._place(right, left)
-        for node, structure in self.nodes.items():
+        for node, structure in self.sorted.nodes.items():
             if node.startswith("_:"):
                 continue
             # OWL 1 style: the named class itself carries the intersection, union or enumeration.
@@ -350,11 +147,11 @@ class _Gathering:
         if narrower.startswith("_:"):
             if wider.startswith("_:"):
                 return
-            for head in self.nodes.get(narrower, {}).get(v.UNION_OF, ()):
+            for head in self.sorted.nodes.get(narrower, {}).get(v.UNION_OF, ()):
                 axioms.unfolded.update((one, wider) for one in self._named(self._list(head)))
             axioms.classes.add(wider)
         elif wider.startswith("_:"):
-            structure = self.nodes.get(wider, {})
+            structure = self.sorted.nodes.get(wider, {})
             for head in structure.get(v.INTERSECTION_OF, ()):
                 axioms.unfolded.update((narrower, one) for one in self._named(self._list(head)))
             for other in structure.get(v.COMPLEMENT_OF, ()):
@@ -368,7 +165,7 @@ class _Gathering:
 
     def _read_property_expressions(self) -> None:
         axioms = self.axioms
-        for node, structure in self.nodes.items():
+        for node, structure in self.sorted.nodes.items():
             for head in structure.get(v.PROPERTY_CHAIN, ()):
                 links = self._list(head)
                 if links and not any(link.startswith("_:") for link in links):
@@ -377,7 +174,7 @@ class _Gathering:
                     axioms.beyond["property chains over inverses"] += 1
         for narrower, wider in list(axioms.subproperties):
             for one, other in ((narrower, wider), (wider, narrower)):
-                for inverted in self.nodes.get(one, {}).get(v.INVERSE_OF, ()):
+                for inverted in self.sorted.nodes.get(one, {}).get(v.INVERSE_OF, ()):
                     # inverse(p) ⊑ q is read only when it is an equivalence, as an inverse pair.
                     if (other, one) in axioms.subproperties and (
                         one,
@@ -389,8 +186,8 @@ class _Gathering:
 
     def _read_groups(self) -> None:
         axioms = self.axioms
-        for node, kind in self.blank_types.items():
-            structure = self.nodes.get(node, {})
+        for node, kind in self.sorted.blank_types.items():
+            structure = self.sorted.nodes.get(node, {})
             for predicate in (v.MEMBERS, v.DISTINCT_MEMBERS):
                 for head in structure.get(predicate, ()):
                     members = tuple(self._named(self._list(head)))
@@ -399,7 +196,7 @@ class _Gathering:
 
     def _read_enumerations(self) -> None:
         axioms = self.axioms
-        for node, structure in self.nodes.items():
+        for node, structure in self.sorted.nodes.items():
             for head in structure.get(v.ONE_OF, ()):
                 members = [one for one in self._list(head) if not one.startswith("_:")]
                 axioms.individuals.update(members)
@@ -407,10 +204,10 @@ class _Gathering:
                     axioms.members.update((one, node) for one in members)
         enumerations = {
             node: structure[v.ONE_OF]
-            for node, structure in self.nodes.items()
+            for node, structure in self.sorted.nodes.items()
             if v.ONE_OF in structure and node.startswith("_:")
         }
-        for pair in self.equivalent:
+        for pair in self.sorted.equivalent:
             for named, blank in (pair, pair[::-1]):
                 if blank in enumerations and not named.startswith("_:"):
                     for head in enumerations[blank]:
@@ -426,7 +223,7 @@ class _Gathering:
             for named, node in list(pairs):
                 if node.startswith("_:"):
                     pairs.discard((named, node))
-                    structure = self.nodes.get(node, {})
+                    structure = self.sorted.nodes.get(node, {})
                     for head in structure.get(v.INTERSECTION_OF, ()):
                         pairs.update((named, one) for one in self._named(self._list(head)))
                     for head in structure.get(v.UNION_OF, ()):
@@ -438,20 +235,20 @@ class _Gathering:
         axioms, expressions = self.axioms, self.axioms.expressions
         for table in (expressions.intersections, expressions.unions):
             for node, members in table.items():
-                if node not in self.datatypes:
+                if node not in self.sorted.datatypes:
                     axioms.classes.update(members)
         axioms.classes.update(expressions.complements.values())
         for fillers in (expressions.somes, expressions.alls):
             for name, filler in fillers.values():
                 axioms.properties.add(name)
-                if name not in self.data_properties:
+                if name not in self.sorted.data_properties:
                     axioms.classes.add(filler)
         for name, individual in expressions.values.values():
             axioms.properties.add(name)
             axioms.individuals.add(individual)
         for name, _, filler in expressions.at_most.values():
             axioms.properties.add(name)
-            if name not in self.data_properties:
+            if name not in self.sorted.data_properties:
                 axioms.classes.add(filler)
 
     def _count_types(self) -> None:
@@ -460,13 +257,13 @@ class _Gathering:
             if kind.startswith("_:"):
                 axioms.types.discard((individual, kind))
                 axioms.individuals.add(individual)
-                for head in self.nodes.get(kind, {}).get(v.INTERSECTION_OF, ()):
+                for head in self.sorted.nodes.get(kind, {}).get(v.INTERSECTION_OF, ()):
                     named = self._named(self._list(head))
                     axioms.members.update((individual, one) for one in named)
         axioms.types = {
             (individual, kind)
             for individual, kind in axioms.types
-            if kind not in self.datatypes and individual not in self.headers
+            if kind not in self.sorted.datatypes and individual not in self.sorted.headers
         }
         typed = axioms.types | axioms.members
         axioms.individuals.update(individual for individual, _ in typed)
@@ -478,7 +275,7 @@ class _Gathering:
         axioms.classes.update(iri for group in axioms.disjoint for iri in group)
         axioms.classes.update(iri for _, iri in axioms.domains)
         axioms.classes.update(
-            iri for name, iri in axioms.ranges if name not in self.data_properties
+            iri for name, iri in axioms.ranges if name not in self.sorted.data_properties
         )
         axioms.properties.update(name for pair in axioms.subproperties for name in pair)
         axioms.properties.update(name for pair in axioms.inverses for name in pair)
@@ -488,13 +285,15 @@ class _Gathering:
 
     def _read_facts(self) -> None:
         axioms = self.axioms
-        vocabulary = axioms.classes | axioms.properties | self.headers | self.datatypes
+        vocabulary = (
+            axioms.classes | axioms.properties | self.sorted.headers | self.sorted.datatypes
+        )
         only_vocabulary = vocabulary - axioms.individuals
-        structural = self.nodes.keys() - axioms.individuals
-        for subject, predicate, node in self.later:
+        structural = self.sorted.nodes.keys() - axioms.individuals
+        for subject, predicate, node in self.sorted.later:
             if subject in only_vocabulary or subject in structural:
                 continue
-            if predicate in self.annotations or predicate in self.data_properties:
+            if predicate in self.sorted.annotations or predicate in self.sorted.data_properties:
                 continue
             if predicate not in axioms.properties and (
                 predicate.startswith(_ANNOTATION_NAMESPACES) or node in only_vocabulary
@@ -511,9 +310,11 @@ class _Gathering:
     def _drop_what_is_no_term(self) -> None:
         """Leave blank nodes, datatypes and the languages' own terms out of the three kinds."""
         axioms = self.axioms
-        axioms.classes = {iri for iri in axioms.classes if _is_term(iri)} - self.datatypes
+        axioms.classes = {iri for iri in axioms.classes if _is_term(iri)} - self.sorted.datatypes
         axioms.properties = {iri for iri in axioms.properties if _is_term(iri)}
-        axioms.object_properties = axioms.properties - self.annotations - self.data_properties
+        axioms.object_properties = (
+            axioms.properties - self.sorted.annotations - self.sorted.data_properties
+        )
         axioms.individuals = {iri for iri in axioms.individuals if not v.is_built_in(iri)}
         classes, properties = axioms.classes, axioms.properties
         axioms.subclasses = _within(axioms.subclasses, classes, classes)
@@ -539,7 +340,7 @@ class _Gathering:
         return [node for node in nodes if _is_term(node)]
 
     def _list(self, head: str) -> list[str]:
-        return read_list(self.nodes, head)
+        return read_list(self.sorted.nodes, head)
 
 
 def _is_term(iri: str) -> bool:

@@ -1,8 +1,8 @@
 """What an ontology says about its named terms: the plain, unclosed form every level starts from.
 
-`gathering.py` fills it from triples, a reasoning level adds to it, `compiling.py` closes it. All
-is sets of IRIs, pairs and triples of IRIs; a blank node (a string that starts with `_:`) can stand
-for an individual in statements, and for a class expression in `expressions` only.
+`axiom_extraction.py` fills it from triples, a reasoning level adds to it, `compiling.py` closes it.
+All is sets of IRIs, pairs and triples of IRIs; a blank node (a string that starts with `_:`) can
+stand for an individual in statements, and for a class expression in `expressions` only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fact = tuple[str, str, str]
 
 @dataclass
 class Axioms:
-    """Sets of IRIs, pairs and triples; `gathering.py` says what counts as a term."""
+    """Sets of IRIs, pairs and triples; `axiom_extraction.py` says what counts as a term."""
 
     classes: set[str] = field(default_factory=set)
     properties: set[str] = field(default_factory=set)

@@ -5,7 +5,7 @@ The order matters, because each step rests on the one before:
 1. Names are sorted and numbered, kind by kind; blank nodes get the last individual numbers.
 2. Subclass, subproperty and sameAs links become hierarchies (`hierarchy.py`).
 3. Statements between individuals are closed under the property rules (`statements.py`).
-4. Types are gathered (as written, from enumerations, from domains and ranges) and closed upwards.
+4. Types are collected (as written, from enumerations, from domains and ranges) and closed upwards.
 5. Disjointness is checked: a class below two disjoint ones is unsatisfiable, an individual in two
    disjoint classes, or in an unsatisfiable one, makes the ontology inconsistent.
 6. Blank individuals are dropped.

@@ -4,9 +4,9 @@ The steps of one load:
 
 1. Read the files and hash them. With the cache on, an entry for the same content, options and
    imports ends the load here.
-2. Gather the triples, following `owl:imports` breadth first through the catalogue. An import that
+2. Collect the triples, following `owl:imports` breadth first through the catalogue. An import that
    is not found is stated in `unsupported`, not an error: most ontologies are useful without.
-3. Gather axioms, let the chosen level add what it entails, compile.
+3. Extract axioms, let the chosen level add what it entails, compile.
 4. Write the result to the cache.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kbn.errors import InvalidInputError, OntologyError
 from kbn.ontology import vocabulary as v
-from kbn.ontology.axiom_extraction import gather
+from kbn.ontology.axiom_extraction import extract_axioms
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.catalogue import Catalogue
 from kbn.ontology.compiling import compile_axioms
@@ -123,7 +123,7 @@ def _build(
 
     say(f"reading {', '.join(document.name for document in asked)}")
     corpus = Corpus(list(asked), len(asked))
-    axioms = gather(_following_imports(corpus, catalogue, say), skos=request.skos)
+    axioms = extract_axioms(_following_imports(corpus, catalogue, say), skos=request.skos)
     say(f"reasoning at level {request.reasoning}")
     reason(axioms, corpus, request)
     facts = Facts(

@@ -16,17 +16,17 @@ from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieAr
 
 
 @njit(cache=True)
-def match_one(hits, covering, point_row, view):
+def match_one(hits, covering, view):
     """The groups satisfied by one notification, in the form `emit` gives them.
 
-    `point_row` holds the fields of `Points`, of one row; `view` the fields of `Stamps`, `Codes`,
-    `TrieArrays` and `SlabArrays`, a plain tuple each. With `covering`, see `verify`.
+    `view` holds the fields of `Points` (of one row), `Stamps`, `Codes`, `TrieArrays` and
+    `SlabArrays`, a plain tuple each. With `covering`, see `verify`.
     """
-    points = Points(*point_row)
-    stamps = Stamps(*view[0])
-    codes = Codes(*view[1])
-    trie = TrieArrays(*view[2])
-    slabs = SlabArrays(*view[3])
+    points = Points(*view[0])
+    stamps = Stamps(*view[1])
+    codes = Codes(*view[2])
+    trie = TrieArrays(*view[3])
+    slabs = SlabArrays(*view[4])
     end = stamp_hits(hits, 0, hits.shape[0], stamps)
     sort_by_rank(hits, 0, end, trie.rank)
     found = np.empty(256, np.int64)
