@@ -37,7 +37,9 @@ class Management:
     trigger: Annotated[
         str | None,
         typer.Option(
-            "--trigger", metavar="URL", help="Be managed: publish where the policy server says."
+            "--trigger",
+            metavar="URL",
+            help="Publish where the policy server behind this trigger broker says.",
         ),
     ] = None
     ontology: Annotated[
@@ -47,7 +49,7 @@ class Management:
             "-o",
             metavar="FILE",
             parser=ontology_file,
-            help="What --trigger needs to know what is published about; may be repeated.",
+            help="With --trigger: the ontology you publish in; may be repeated.",
         ),
     ] = field(default_factory=list)
 
@@ -62,14 +64,17 @@ class Publishing:
 
     durable: Annotated[
         bool,
-        typer.Option("--durable", help="Each is stored, and then reaches durable subscribers."),
+        typer.Option(
+            "--durable", help="Store each; it then reaches durable subscribers for certain."
+        ),
     ] = False
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="So many a second at most.")
+        float | None,
+        typer.Option("--rate", min=0.001, help="How many to publish a second at most."),
     ] = None
-    name: Annotated[str | None, typer.Option("--name", help="The publisher's name.")] = None
+    name: Annotated[str | None, typer.Option("--name", help="Your name as a publisher.")] = None
     with_path: Annotated[
-        bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
+        bool, typer.Option("--with-path", help="Record the brokers that each one passes.")
     ] = False
 
 
@@ -86,7 +91,13 @@ def publish(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read one a line from it."),
+        typer.Option(
+            "--file",
+            "-f",
+            exists=True,
+            dir_okay=False,
+            help="Read notifications from this file, one a line.",
+        ),
     ] = None,
     publishing: Publishing,
     management: Management,
