@@ -5,7 +5,7 @@ crash and start again, clients move, subscribe and unsubscribe, while durable no
 published. Then it is healed, and `check` demands what was promised:
 
 - a durable client has had every durable notification that one of its subscriptions wanted, if the
-  subscription was settled before the notification was published and not given up before the end;
+  subscription was in force before the notification was published and not given up before the end;
 - nobody has had what none of its subscriptions wanted at any time;
 - nobody has had anything twice;
 - what one publisher published came in its order (with general peers only while the tree stands, so
@@ -38,7 +38,7 @@ class Interest:
     subscription: Subscription
     request: int | None = None
     asked_at: float = 0.0
-    settled_at: float | None = None
+    in_force_at: float | None = None
     given_up_at: float | None = None
 
 
@@ -105,7 +105,7 @@ class World:
         for _ in range(steps):
             self._something_happens()
             self.network.run_for(self.rng.expovariate(steps / seconds))
-            self._note_settled()
+            self._note_in_force()
         self.heal()
         self.check()
 
@@ -113,7 +113,7 @@ class World:
         """Mend everything and wait until what was promised is kept."""
         self.tell("healed")
         self.network.heal()
-        must = {client.name: self.owed(client)[0] for client in self.subscribers}
+        must = {client.name: self.expected(client)[0] for client in self.subscribers}
         end = self.network.now + HEALING_S_MAX
         while self.network.now < end and not self._is_kept(must):
             self.network.run_for(0.2)
@@ -129,7 +129,7 @@ class World:
             if len(set(got)) != len(got):
                 twice = sorted({id for id in got if got.count(id) > 1})
                 self._broken(f"{client.name} had {twice} twice")
-            must, may = self.owed(client)
+            must, may = self.expected(client)
             if must - set(got):
                 self._broken(f"{client.name} never had {sorted(must - set(got))}")
             if set(got) - may:
@@ -151,7 +151,9 @@ class World:
             for client in self.subscribers
         )
 
-    def owed(self, client: SimulatedClient) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    def expected(
+        self, client: SimulatedClient
+    ) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
         for published in self.published:
@@ -160,25 +162,25 @@ class World:
                 if not interest.subscription.matches(published.notification):
                     continue
                 may.add(id)
-                settled = interest.settled_at
+                in_force_at = interest.in_force_at
                 if (
                     client.core.is_durable
-                    and settled is not None
-                    and settled < published.at
+                    and in_force_at is not None
+                    and in_force_at < published.at
                     and interest.given_up_at is None
                 ):
                     must.add(id)
         return must, may
 
-    def _note_settled(self) -> None:
+    def _note_in_force(self) -> None:
         for client in self.subscribers:
             for interest in self.interests[client.name].values():
                 if (
-                    interest.settled_at is None
+                    interest.in_force_at is None
                     and interest.request is not None
                     and client.has("barrier", interest.request)
                 ):
-                    interest.settled_at = self.network.now
+                    interest.in_force_at = self.network.now
 
     # What happens.
 

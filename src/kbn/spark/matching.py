@@ -54,6 +54,7 @@ from kbn.matching import (
 from kbn.ontology import Ontology
 from kbn.spark.columns import COUNTS, INGESTED, SUBSCRIPTIONS, WHY
 from kbn.spark.shared import ontology_path, shared_directory, visible
+from kbn.spark.worker_view import WORKER_VIEW
 
 VERSION = "version"
 SHARD = "_shard"
@@ -194,7 +195,7 @@ class MatchJob:
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
             for part, version, shard in self._parts(batch):
-                view = _view(self.directory, self.identity, version, shard)
+                view = WORKER_VIEW.of(self.directory, self.identity, version, shard)
                 try:
                     yield from self._matched(view, part)
                 except InvalidInputError as error:
@@ -291,28 +292,6 @@ _REPORT_ARROW = pa.schema(
         ("example", pa.string()),
     ]
 )
-
-# What this worker has open: a view, and the store and shard it is of. One is enough: a worker works
-# on one job at a time, and opening is cheap. The identity matters: a store may have been made anew
-# in the same place, with the same versions.
-_open: dict[tuple[str, int | None], StoreView] = {}
-
-
-def _view(directory: str, identity: str, version: int, shard: int | None) -> StoreView:
-    key = (identity, shard)
-    view = _open.get(key)
-    if view is not None and view.version == version:
-        return view
-    store = SubscriptionStore.open(visible(directory))
-    if store.identity != identity:
-        raise InvalidInputError(f"{directory} is another store now: call match again")
-    base = store.base_of(version)
-    if view is None or view.base != base or view.version > version:
-        _open.clear()
-        view = StoreView(store, base, None if shard is None else [shard])
-        _open[key] = view
-    view.advance(version)
-    return view
 
 
 def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]]:
