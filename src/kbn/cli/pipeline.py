@@ -26,16 +26,18 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Run a declared pipeline on Spark."
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The YAML file that declares it.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The YAML file that declares the pipeline.")
+]
 SparkMaster = Annotated[
     str | None,
     typer.Option(
         "--spark-master",
         metavar="URL",
-        help="Which Spark: local[N], spark://…, or sc://… for Spark Connect.",
+        help="Where Spark runs: local[N], spark://… or sc://… (Spark Connect).",
     ),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Do everything again.")]
+Full = Annotated[bool, typer.Option("--full", help="Run every stage again.")]
 
 
 @app.command("run")

@@ -5,7 +5,7 @@ crash and start again, clients move, subscribe and unsubscribe, while durable no
 published. Then it is healed, and `check` demands what was promised:
 
 - a durable client has had every durable notification that one of its subscriptions wanted, if the
-  subscription was settled before the notification was published and not given up before the end;
+  subscription was in force before the notification was published and not given up before the end;
 - nobody has had what none of its subscriptions wanted at any time;
 - nobody has had anything twice;
 - nobody was let in who has no token;
@@ -53,7 +53,7 @@ class Interest:
     subscription: Subscription
     request: int | None = None
     asked_at: float = 0.0
-    settled_at: float | None = None
+    in_force_at: float | None = None
     given_up_at: float | None = None
 
 
@@ -126,7 +126,7 @@ class World:
         for _ in range(steps):
             self._something_happens()
             self.network.run_for(self.rng.expovariate(steps / seconds))
-            self._note_settled()
+            self._note_in_force()
         self.heal()
         self.check()
 
@@ -186,25 +186,25 @@ class World:
                 if not interest.subscription.matches(published.notification):
                     continue
                 may.add(id)
-                settled = interest.settled_at
+                in_force_at = interest.in_force_at
                 if (
                     client.core.is_durable
-                    and settled is not None
-                    and settled < published.at
+                    and in_force_at is not None
+                    and in_force_at < published.at
                     and interest.given_up_at is None
                 ):
                     must.add(id)
         return must, may
 
-    def _note_settled(self) -> None:
+    def _note_in_force(self) -> None:
         for client in self.subscribers:
             for interest in self.interests[client.name].values():
                 if (
-                    interest.settled_at is None
+                    interest.in_force_at is None
                     and interest.request is not None
                     and client.has("barrier", interest.request)
                 ):
-                    interest.settled_at = self.network.now
+                    interest.in_force_at = self.network.now
 
     # What happens.
 
