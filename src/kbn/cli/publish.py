@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Durable ones that may be on their way to the store at once.
 AHEAD_MAX = 256
-SETTLE_S = 5.0
+BARRIER_S = 5.0
 SHOWN_MAX = 20
 READ_BYTES = 1 << 16
 
@@ -303,7 +303,7 @@ class _Quick:
     async def finish(self) -> None:
         """Wait until the broker has handled all of them, for as long as is reasonable."""
         try:
-            async with asyncio.timeout(SETTLE_S):
+            async with asyncio.timeout(BARRIER_S):
                 await self._client.barrier()
         except TimeoutError:
             remark("all were sent; part of the network has not answered yet")
@@ -324,13 +324,13 @@ class _Durable:
         self._ahead.append((where, asyncio.ensure_future(work)))
         await asyncio.sleep(0)  # it is sent now, so all are sent in order
         while len(self._ahead) >= AHEAD_MAX or (self._ahead and self._ahead[0][1].done()):
-            await self._settle_first()
+            await self._finish_first()
 
     async def finish(self) -> None:
         while self._ahead:
-            await self._settle_first()
+            await self._finish_first()
 
-    async def _settle_first(self) -> None:
+    async def _finish_first(self) -> None:
         where, task = self._ahead.popleft()
         try:
             await task

@@ -21,7 +21,7 @@ from kbn.wording import counted
 if TYPE_CHECKING:
     from kbn.transport import Client, Delivery, Feed
 
-SETTLE_S = 5.0
+BARRIER_S = 5.0
 SEEN_MAX = 100_000
 
 
@@ -126,7 +126,7 @@ async def _subscribe(client: Client, filters: list[str], printer: _Printer, endi
             await asyncio.gather(*work, telling, return_exceptions=True)
         if ending.forget:
             with suppress(TimeoutError):
-                async with asyncio.timeout(SETTLE_S):
+                async with asyncio.timeout(BARRIER_S):
                     await client.leave()
 
 
@@ -150,7 +150,7 @@ async def _tell(client: Client, count: int) -> None:
     """Say when the subscriptions are in force."""
     what = f"subscribed to {counted(count, 'filter')} at {client.broker}"
     try:
-        async with asyncio.timeout(SETTLE_S):
+        async with asyncio.timeout(BARRIER_S):
             await client.barrier()
         remark(what)
     except TimeoutError:
