@@ -31,6 +31,8 @@ PARTS = {
     "foresee": "prematch",
     "foreseen": "prematch",
     "dice": "rng",
+    "guard": "Authorizer",
+    "gathering": "axiom extraction",
 }
 
 # Whole identifiers: as parts of others these words are everybody's.
@@ -51,6 +53,7 @@ IDENTIFIERS = {
     "Moment": "Evaluation",
     "GONE": "TOMBSTONE",
     "settle": "barrier",
+    "owed": "unacked",
     "wishes": "subscriptions",
 }
 
@@ -59,6 +62,7 @@ TEXTS = {
     "--guard": "--access",
     "guard file": "access file",
     "take-broker": "retire-broker",
+    "def beside": "background task",
     "kbn.clustering": "kbn.placement, kbn.grouping",
 }
 

@@ -233,7 +233,7 @@ def test_who_publishes_more_than_it_was_granted_is_refused() -> None:
     talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"))
     talk.say(BOB, Connect("bob", 1))
     bob = talk.broker.clients["bob"]
-    bob.granted = 3
+    bob.publications.granted = 3
     answers = talk.say(BOB, *(published(n) for n in range(1, 6)))
     assert any(isinstance(a, Grant | Refused) for a in answers)
 

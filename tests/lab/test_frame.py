@@ -59,7 +59,7 @@ def draw(tables: Sequence[Table], folder: Path) -> list[Path]:
     points = {"heads": [(row["toss"], row["heads"]) for row in rows]}
     return [
         plots.lines(folder / "tosses.svg", points, title="tosses", x="toss", y="heads"),
-        plots.bars(folder / "bars.png", {"ours": {"a": 1, "b": 2}}, title="bars", y="n"),
+        plots.bars(folder / "bars.png", {"ours": {"a": 1, "b": 2}}, title="bars", x="which", y="n"),
     ]
 
 

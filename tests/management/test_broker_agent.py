@@ -172,7 +172,7 @@ def test_an_unmanaged_broker_keeps_no_changes() -> None:
     network = Network({"root": None})
     network.client("ann", "root").subscribe("price > 3")
     network.run()
-    assert network.broker("root").changes.take_wishes(10) == []
+    assert network.broker("root").changes.take_subscriptions(10) == []
 
 
 def test_nobody_can_ask_a_broker_not_to_say_that_it_is_there(semantic_map: SemanticMap) -> None:

@@ -63,7 +63,7 @@ def publisher_about(
     return publisher
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_subscribers_attach_anywhere_and_end_up_in_their_cluster(
     seed: int, conference: Ontology
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kbn import InvalidInputError, Network
 from kbn.broker.access import AllowAll, Permission
-from kbn.broker.neighbour import CARRIED_AHEAD_MAX
+from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
 from kbn.simulation.network import SimulatedClient
 
@@ -287,13 +287,13 @@ def test_a_broker_moves_however_much_is_published_meanwhile() -> None:
     network.cut("a", "x")
     network.move_broker("x", "b")
     network.run_for(1)
-    for n in range(CARRIED_AHEAD_MAX + 100):
+    for n in range(FORWARDED_AHEAD_MAX + 100):
         bob.publish({"k": n}, durable=True)
     network.run_for(1)
     network.heal()
     network.run_for(5)
     assert network.broker_moves == [("x", "b", None)]
-    assert len(ann.received) == CARRIED_AHEAD_MAX + 100
+    assert len(ann.received) == FORWARDED_AHEAD_MAX + 100
 
 
 def test_nothing_is_called_settled_before_those_behind_a_moving_broker_know() -> None:

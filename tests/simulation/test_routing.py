@@ -137,7 +137,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
         overlay.network.run()
     for broker in overlay.network.brokers.values():
         for neighbour in broker.neighbours.values():
-            if neighbour.announcements is None or neighbour.channel is None:
+            if neighbour.told.subscriptions is None or neighbour.link.channel is None:
                 continue
             others = [
                 resolve_terms(filter, overlay.world.ontology)
@@ -145,7 +145,7 @@ def test_a_neighbour_is_told_of_no_filter_that_another_covers_and_of_all_others(
                 if key[0] != neighbour.peer
                 for filter in subscription.filters
             ]
-            check_minimal(list(neighbour.announcements.filters), others, overlay.world)
+            check_minimal(list(neighbour.told.subscriptions.filters), others, overlay.world)
         assert broker.table.roots is not None
         every = [
             resolve_terms(filter, overlay.world.ontology)
@@ -174,9 +174,9 @@ def test_a_covered_filter_is_announced_before_the_one_that_covered_it_is_withdra
         bob.publish({"x": n % 15})
     network.run()
     assert {dict(each.notification)["x"] for each in ann.received} >= set(range(10))
-    assert [str(f) for f in network.broker("leaf").neighbours["root"].announcements.filters] == [
-        "x < 10"
-    ]
+    assert [
+        str(f) for f in network.broker("leaf").neighbours["root"].told.subscriptions.filters
+    ] == ["x < 10"]
 
 
 def test_hops_and_paths_tell_the_way() -> None:

@@ -11,9 +11,14 @@ from kbn.simulation.world import PromiseBrokenError, World
 
 SEEDS = 1000
 BATCH = 50
+QUICK = 300  # the seeds of `make test`; the others are for the slow tests
+BATCHES = [
+    pytest.param(first, marks=() if first < QUICK else pytest.mark.slow)
+    for first in range(0, SEEDS, BATCH)
+]
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize("first", BATCHES)
 def test_nothing_is_lost_doubled_or_disordered_whatever_goes_wrong(first: int) -> None:
     for seed in range(first, first + BATCH):
         World.swarm(seed).run()
@@ -64,7 +69,7 @@ def test_a_loss_is_noticed() -> None:
         world = World.swarm(seed)
         world.run()
         for client in world.subscribers:
-            must, _ = world.owed(client)
+            must, _ = world.expected(client)
             if must:
                 lost = next(iter(must))
                 client.received[:] = [

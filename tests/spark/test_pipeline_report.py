@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from kbn.ontology import Ontology
+from kbn.pages import whole_page
+from kbn.spark.pipeline.facts import short_filter
 from kbn.spark.pipeline.report import page
 from kbn.spark.pipeline.state import StageState
 
@@ -53,6 +58,30 @@ def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
     text = page("empty", {}, STAGES)
     assert "Who wants it" not in text and "Clients and brokers" not in text
     parsed(text)
+
+
+def test_the_page_of_a_pipeline_has_the_style_of_every_page() -> None:
+    style = re.search("<style>.*</style>", whole_page("t", []), re.DOTALL)
+    assert style and style[0] in page("p", {}, STAGES)
+
+
+VEHICLES = """
+@prefix v: <https://example.org/vehicles#> .
+@prefix owl: <http://www.w3.org/2002/07/owl#> .
+v:Car a owl:Class .
+"""
+
+
+def test_filters_are_shown_with_short_names(tmp_path: Path) -> None:
+    (tmp_path / "v.ttl").write_text(VEHICLES, encoding="utf-8")
+    ontology = Ontology.load(tmp_path / "v.ttl", cache=False)
+    car = "https://example.org/vehicles#Car"
+    assert short_filter(f"a #>/@> {{class(<{car}>)}}", ontology) == "a #>/@> {v:Car}"
+    assert short_filter(f"a @= <{car}> and b < 3 and c > 2", ontology) == (
+        "a @= v:Car and b < 3 and c > 2"
+    )
+    unknown = "a @= class(<https://example.com/Boat>)"
+    assert short_filter(unknown, ontology) == unknown
 
 
 def test_names_from_outside_are_text_and_not_markup() -> None:

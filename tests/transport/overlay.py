@@ -10,7 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kbn.broker import AllowAll, Limits, LinkTo, NodeSettings, ServerLimits, SqliteStore
+from kbn.broker import (
+    AllowAll,
+    Limits,
+    LinkTo,
+    MemoryStore,
+    NodeSettings,
+    ServerLimits,
+    SqliteStore,
+)
 from kbn.transport import BrokerServer, Feed, Listen
 
 PATIENCE_S = 60.0
@@ -38,12 +46,14 @@ def make_server(
     link_tls: Any = None,
     port: int = 0,
     host: str = "127.0.0.1",
+    keeps: bool = False,
     **options: Any,
 ) -> BrokerServer:
+    memory = MemoryStore() if keeps else None
     settings = NodeSettings(
         name,
         links=tuple(links),
-        store=None if path is None else SqliteStore(path),
+        store=memory if path is None else SqliteStore(path),
         authorizer=authorizer or AllowAll(),
         limits=broker_limits or Limits(),
         server_limits=limits or ServerLimits(),
@@ -69,7 +79,7 @@ async def three_brokers(routing: str, **options: Any) -> AsyncIterator[list[Brok
 
 def _is_joined(server: BrokerServer) -> bool:
     neighbours = server.broker.neighbours.values()
-    in_session = [each.channel is not None for each in neighbours]
+    in_session = [each.is_in_session for each in neighbours]
     return bool(in_session) and server.broker.is_complete and any(in_session)
 
 

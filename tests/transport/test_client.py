@@ -74,9 +74,7 @@ def test_what_is_published_anywhere_arrives_everywhere(routing: str) -> None:
 @pytest.mark.parametrize("routing", ["hierarchical", "acyclic", "general"])
 def test_what_must_not_be_lost_crosses_brokers(routing: str, tmp_path: Path) -> None:
     async def story() -> None:
-        async with three_brokers(routing) as servers:
-            for server in servers:
-                server.broker._keeps = True
+        async with three_brokers(routing, keeps=True) as servers:
             b, c = servers[1], servers[2]
             async with (
                 kbn.connect(b.url, name="ann", durable=True) as ann,
@@ -247,9 +245,7 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
     routing: str, durable: bool
 ) -> None:
     async def story() -> None:
-        async with three_brokers(routing) as (a, b, c):
-            for server in (a, b, c):
-                server.broker._keeps = True
+        async with three_brokers(routing, keeps=True) as (a, b, c):
             ann = kbn.connect(b.url, name="ann", durable=durable, window=50, when_slow="block")
             async with ann, kbn.connect(c.url, name="bob") as bob:
                 feed = await ann.subscribe("n any").in_force()
@@ -273,25 +269,26 @@ def test_a_client_that_moves_loses_nothing_and_gets_nothing_twice(
 
 def test_a_publisher_that_moves_loses_nothing() -> None:
     async def story() -> None:
-        async with three_brokers("acyclic") as (_a, b, c):
-            for server in (_a, b, c):
-                server.broker._keeps = True
-            async with kbn.connect(b.url) as ann, kbn.connect(c.url, name="bob") as bob:
-                feed = await ann.subscribe("n any").in_force()
-                sent = 0
+        async with (
+            three_brokers("acyclic", keeps=True) as (_a, b, c),
+            kbn.connect(b.url) as ann,
+            kbn.connect(c.url, name="bob") as bob,
+        ):
+            feed = await ann.subscribe("n any").in_force()
+            sent = 0
 
-                async def publishing() -> None:
-                    nonlocal sent
-                    for sent in range(300):
-                        await bob.publish({"n": sent}, durable=True)
+            async def publishing() -> None:
+                nonlocal sent
+                for sent in range(300):
+                    await bob.publish({"n": sent}, durable=True)
 
-                task = asyncio.ensure_future(publishing())
-                for target in (b, c, b):
-                    reached = sent + 40
-                    await until(lambda reached=reached: sent >= reached)  # type: ignore[misc]
-                    await bob.move(target.url)
-                await task
-                assert [n["n"] for n in await take(feed, 300)] == list(range(300))
+            task = asyncio.ensure_future(publishing())
+            for target in (b, c, b):
+                reached = sent + 40
+                await until(lambda reached=reached: sent >= reached)  # type: ignore[misc]
+                await bob.move(target.url)
+            await task
+            assert [n["n"] for n in await take(feed, 300)] == list(range(300))
 
     run(story())
 

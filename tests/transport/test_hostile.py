@@ -209,7 +209,7 @@ def test_who_does_not_read_costs_bounded_memory_and_nobody_waits_for_it() -> Non
                     unwritten = max(each.unwritten_bytes for each in server._connections.values())
                     assert unwritten <= 3 << 20
             eve = server.broker.clients["eve"]
-            assert len(eve.queue) == 100 and eve.dropped > 0
+            assert len(eve.deliveries.queue) == 100 and eve.deliveries.dropped > 0
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             writer.close()
             await until(lambda: not server.broker.clients)
@@ -231,7 +231,7 @@ def test_who_reads_again_is_served_again() -> None:
                 for n in range(1000):
                     await good.publish({"n": n, "text": "x" * 20_000})
                 await good.barrier()
-            assert server.broker.clients["eve"].queue
+            assert server.broker.clients["eve"].deliveries.queue
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             numbers: list[int] = []
             while len(numbers) < 1000:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kbn.broker import access, content, node_effects, node_events, notes, store, wire
 from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
-from kbn.broker.broker import Broker
+from kbn.broker.administration import client_names
+from kbn.broker.broker import Broker, Routing
 from kbn.broker.client import (
     ClientCore,
     ClientSettings,
@@ -18,7 +19,6 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
-from kbn.broker.core import Routing
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -44,11 +44,10 @@ from kbn.broker.messages import (
 )
 from kbn.broker.node import Node
 from kbn.broker.node_settings import LinkTo, NodeSettings, Role, ServerLimits
-from kbn.broker.service import client_names
+from kbn.broker.routing_table import RoutingTable
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.sqlite_store import SqliteStore
 from kbn.broker.store import MemoryStore, Store, StoreError
-from kbn.broker.table import RoutingTable
 from kbn.broker.topology import Topology
 from kbn.broker.wire import (
     FrameError,

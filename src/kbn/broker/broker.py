@@ -1,8 +1,14 @@
 """The broker: messages and the time go in, messages to send come out.
 
-It opens no socket, reads no clock and rolls no rng, so the same object epochs over TCP, in the
-simulator and in a unit test. What it must not lose is in its store: whoever epochs it commits the
+It opens no socket, reads no clock and rolls no rng, so the same object runs over TCP, in the
+simulator and in a unit test. What it must not lose is in its store: whoever runs it commits the
 store before sending what came out.
+
+**Parts.** The broker holds parts and passes values between them. `ClientSessions` and
+`NeighbourSessions` know who is there and what each is sent, `Interests` who wants what and who is
+told of it; `ClientRequests` handles what clients ask; `route` decides where a notification goes;
+`Waves` tell when something has arrived everywhere; `Mover` carries out a move of the broker itself.
+All write to one `Outbox`.
 
 **Routing.** A subscription becomes an entry of the table; every neighbour is told the uncovered
 filters of all but its own (`announcements.py`). A notification goes to the clients that want it and
@@ -29,62 +35,118 @@ that cannot be reached are in the tree all the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import Any, Unpack
+from functools import partial
+from itertools import count
+from typing import Any, Unpack, assert_never
 
-from msgspec import msgpack
+from msgspec.structs import replace
 
+from kbn.broker.access import Limits
+from kbn.broker.administration import move_clients, report_hops
+from kbn.broker.changes import Changes
+from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
-from kbn.broker.core import Routing, Settings
+from kbn.broker.client_sessions import ClientSessions
+from kbn.broker.contents import Contents
+from kbn.broker.interests import Interests
+from kbn.broker.kept import ENVELOPES, Kept
 from kbn.broker.messages import (
+    Ack,
+    Announce,
     AnyMessage,
+    BestEffort,
+    BetweenBrokers,
+    Body,
+    Bye,
+    ByeCause,
+    Complete,
+    Echo,
+    Envelope,
     Forward,
-    NewOntology,
+    Frame,
+    Greet,
+    Heard,
     Peer,
     Send,
     Subscribe,
-)  # fmt: skip
+    Wave,
+)
+from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
-from kbn.broker.rehoming import Rehoming
-from kbn.broker.service import Service
-from kbn.broker.table import RoutingTable
+from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.outbox import Outbox
+from kbn.broker.route import HOPS_MAX, route
+from kbn.broker.routing_table import RoutingTable
+from kbn.broker.seen import SeenViews
+from kbn.broker.settings import Settings, SettingsGiven
+from kbn.broker.store import MemoryStore, Store
+from kbn.broker.unacked import UnackedQueue
+from kbn.broker.waves import Waves
 from kbn.errors import InvalidInputError, KbnError
+from kbn.filters import Notification
 from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
 
 
-class Broker(Service):
-    """One node of the overlay.
+class Broker:
+    """One node of the overlay; `Settings` says what its arguments mean."""
 
-    `keeps` is False where the store does not outlive the process: durable requests are refused
-    then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is None on
-    links that neither lose nor reorder.
-    """
+    def __init__(self, name: str, **given: Unpack[SettingsGiven]) -> None:
+        settings, store = Settings.of(given), given.get("store")
+        now, digest = given.get("now", 0.0), given.get("ontology_digest", "")
+        self.name = name
+        self.changes = Changes()
+        self._settings = settings
+        self._store: Store = MemoryStore() if store is None else store
+        self.epoch = _next_epoch(self._store, now)
+        self._beat_at = now
+        self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
+        self._outbox = outbox = Outbox(now)
+        self._sequences = count(self.epoch << 31)
+        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._neighbours = neighbours = NeighbourSessions(
+            name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
+        )
+        neighbours.ontology = digest
+        self._interests = Interests(
+            RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
+            neighbours.send,
+            neighbours.by_name.get,
+            gated=settings.advertisements,
+        )
+        self._contents = Contents()
+        self._seen = SeenViews(self._store)
+        self._waves = Waves(name, self.epoch, neighbours.send_wave)
+        around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
+        self._mover = Mover(
+            name, self.epoch, self._store, neighbours, self._interests, self._waves, around
+        )
+        network = Network(name, self.epoch, partial(self._route, came_from=None), self._begin_wave)
+        self._requests = ClientRequests(
+            network, settings, outbox, self._clients, self._interests, self._contents, self.changes
+        )
+        self._requests.ontology = digest
+        self.answers.update(self._usual_answers())
+        self._mover.give_up_unfinished(self._sequences)
+        for kept in self._store.clients():
+            self._requests.restore(kept)
 
-    def __init__(self, name: str, **settings: Unpack[Settings]) -> None:
-        super().__init__(name, **settings)
-        self.answers = {
-            "status": lambda about: self.status(),
-            "move": self._move_clients,
-            "report-hops": self._report_hops,
-        }
-        self._stay()
-        self._restore()
+    # What whoever runs it calls.
 
     def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
         """Have a neighbour; `role` is what it is to us."""
-        self._check_link(name, role)
-        self._store.unmark(f"left/{name}")
+        self._neighbours.check_link(name, role, self._mover.new)
+        self._neighbours.forget_leaving(name)
         self._add_neighbour(name, role).token = token
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
-        """Have it no longer; what it wanted is forgotten, and what it has not acknowledged."""
-        if self._rehoming is not None and name == self._rehoming.new:
-            self._give_up_move("unlinked")
-        elif name in self._neighbours:
-            self._part_with(name, "unlinked")
+        """Drop a neighbour; what it wanted is forgotten, and what it has not acknowledged."""
+        if name == self._mover.new:
+            self._mover.refused("unlinked")
+        elif name in self._neighbours.by_name:
+            self._part_with(name, "unlinked", "unlinked")
         return self._finish()
 
     def rehome(
@@ -99,52 +161,41 @@ class Broker(Service):
         """Move from one neighbour to another, with all clients and brokers behind us.
 
         The shell connects to `new` as to any neighbour. `done` is called in the end, with the
-        reason when the move was given up.
+        reason when the broker stays.
         """
-        self._now = now
-        known = self._neighbours.get(old)
-        is_known = new in self._neighbours or new == self.name
-        if known is None or is_known or self._rehoming is not None:
+        self._outbox.now = now
+        known = self._neighbours.by_name.get(old)
+        is_known = new in self._neighbours.by_name or new == self.name
+        if known is None or is_known or self._mover.move is not None:
             raise InvalidInputError(
                 f"{self.name!r} cannot move from {old!r} to {new!r}: the first must be a neighbour "
                 "and the second none, and one move must be over before the next"
             )
         if self.routing == "general":
             raise InvalidInputError("general peers do not move: link the new one, unlink the old")
-        self._rehoming = Rehoming(old, new, done)
-        self.table.apart = self.offers.apart = self._rehoming.both
-        # Should we stop in the middle, we start again at the old place: the new one must know.
-        self._store.mark(f"left/{new}", b"")
-        self._store.mark("rehoming", msgpack.encode((old, new)))
+        self._mover.prepare(old, new, done)
         self._add_neighbour(new, known.role).token = token
-        self._waves.pass_on_to(new, old)
-        self._own_waves.begin(self._joined, [new])
+        self._mover.join()
         return self._finish()
 
     def connected(self, peer: Peer, now: float) -> list[Send]:
         """A link to a neighbour works (again)."""
-        self._now = now
-        neighbour = self._neighbours.get(peer.name)
+        self._outbox.now = now
+        neighbour = self._neighbours.by_name.get(peer.name)
         if peer.kind == "broker" and neighbour is not None:
-            neighbour.is_connected = True
-            neighbour.may_have_lost = True
-            neighbour.heard_at = now
-            neighbour.fired_heard = (
-                neighbour.fired
-            )  # what was under way is lost: do not wait for it
-            self._greet(neighbour)
+            self._neighbours.connected(neighbour)
         return self._finish()
 
     def disconnected(self, peer: Peer, now: float) -> list[Send]:
         """A link is broken: a client or a neighbour cannot be reached that way."""
-        self._now = now
+        self._outbox.now = now
         if peer.kind == "client":
-            session = self._clients.get(peer.name)
+            session = self._clients.by_name.get(peer.name)
             if session is not None:
-                self._detach(session)
-        elif peer.name in self._neighbours:
-            self._neighbours[peer.name].is_connected = False
-            self._say_link(peer.name, is_up=False)
+                self._requests.detach(session)
+        elif peer.name in self._neighbours.by_name:
+            self._neighbours.by_name[peer.name].link.is_connected = False
+            self._link_is_down(peer.name)
         return self._finish()
 
     def receive(self, message: AnyMessage, sender: Peer, now: float) -> list[Send]:
@@ -153,28 +204,35 @@ class Broker(Service):
 
     def receive_many(self, arrived: Iterable[tuple[AnyMessage, Peer]], now: float) -> list[Send]:
         """Handle messages in the order they came; answers are gathered at the end."""
-        self._now = now
+        self._outbox.now = now
         for message, sender in arrived:
             if sender.kind == "client":
-                self._from_client(message, sender)  # type: ignore[arg-type]
+                self._requests.handle(message, sender)  # type: ignore[arg-type]
             else:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
-        self._now = now
-        if self._retransmit_s is not None:
-            for neighbour in self._neighbours.values():
-                self._repeat(neighbour, self._retransmit_s)
-            for session in self._clients.values():
-                self._deliver_again(session, self._retransmit_s)
+        self._outbox.now = now
+        settings = self._settings
+        if settings.retransmit_s is not None:
+            self._neighbours.repeat_overdue(settings.retransmit_s)
+            self._clients.deliver_again(settings.retransmit_s)
         since = now - self._beat_at
-        if since >= self._heartbeat_s:
+        if since >= settings.heartbeat_s:
             self._beat_at = now
             # After a long turn of our own nobody is called silent: it was us who did not listen.
-            self._beat(judges=since < 2 * self._heartbeat_s)
+            self._beat(judges=since < 2 * settings.heartbeat_s)
         return self._finish()
+
+    def prematch(self, contents: Iterable[bytes]) -> None:
+        """Read and match contents that are about to come, together: routing them is cheaper then.
+
+        It changes nothing else: what was not prematched, or before a change of the table, is
+        matched when it comes.
+        """
+        self._contents.prematch(contents, self.table)
 
     def rebuilding(self, ontology: Ontology | None) -> Callable[[], RoutingTable]:
         """A function that makes the table anew for another ontology.
@@ -182,23 +240,8 @@ class Broker(Service):
         It may run in another thread while this broker goes on; `use_ontology` makes up for what
         has changed meanwhile.
         """
-        clients = [
-            ((session.peer, id), subscription)
-            for session in self._clients.values()
-            for id, subscription in session.subscriptions.items()
-        ]
-        told = [n.name for n in self._neighbours.values() if n.role != "child"]
-
-        def rebuild() -> RoutingTable:
-            table = RoutingTable(ontology, keeps_roots=self.table.keeps_roots)
-            for name in told:
-                table.join(name, self._announcements_for(name, ontology))
-            for key, subscription in clients:
-                with suppress(KbnError):  # `use_ontology` tells whose it is
-                    table.add(key, subscription)
-            return table
-
-        return rebuild
+        neighbours = self._neighbours.by_name.values()
+        return self._interests.rebuilding(ontology, self._requests.subscriptions(), neighbours)
 
     def use_ontology(
         self,
@@ -213,159 +256,355 @@ class Broker(Service):
         the ontology does not know are kept, and served again by one that does; whose they are is
         told.
         """
-        self._now = now
-        self._read.clear()
-        self.table = self.rebuilding(ontology)() if table is None else table
-        self.table.apart = self.offers.apart
-        self._prematched.clear()
-        self._ontology_digest = digest
-        for session in self._clients.values():
-            self._send(session.peer, NewOntology(digest))
-        self._catch_up()
-        epoch = self._next_link_epoch()
-        for neighbour in self._neighbours.values():
-            neighbour.our_epoch = epoch
-            self._relearn(neighbour)
-        self._waves.begin_anew(self._wave_targets())
+        self._outbox.now = now
+        if table is None:
+            table = self.rebuilding(ontology)()
+        self._contents.clear()
+        self._requests.ontology = digest
+        self._clients.tell_ontology(digest)
+        unknown = self._interests.use_table(table, self._requests.subscriptions())
+        for (peer, id), error in unknown:
+            self._requests.refuse(peer, Subscribe(id, ""), error)
+        self._neighbours.use_ontology(digest)
+        for neighbour in self._neighbours.by_name.values():
+            self._interests.learn_again(neighbour)
+            if neighbour.is_connected:
+                self._neighbours.greet(neighbour)
+        self._waves.begin_anew(self._neighbours.names_in_tree())
         return self._finish()
 
-    def _catch_up(self) -> None:
-        """Bring a new table to what clients want now."""
-        wanted = {
-            (session.peer, id): subscription
-            for session in self._clients.values()
-            for id, subscription in session.subscriptions.items()
-        }
-        for key in [key for key in self.table.entries if key not in wanted]:
-            self.table.remove(key)
-        for key, subscription in wanted.items():
-            if key not in self.table:
-                try:
-                    self.table.add(key, subscription)
-                except KbnError as error:
-                    self._refuse(key[0], Subscribe(key[1], ""), error)
+    # What it shows.
 
-    def _relearn(self, neighbour: Neighbour) -> None:
-        """Have a neighbour say everything again, and say everything again to it."""
-        neighbour.channel = None
-        neighbour.wants, neighbour.stale_wants = {}, []
-        neighbour.is_complete = neighbour.told_complete = False
-        if neighbour.role != "child":
-            neighbour.announcements = self.table.told(neighbour.name)
-            if neighbour.announcements is None:
-                self._tell_of_others(neighbour)
-        if neighbour.is_connected:
-            self._greet(neighbour)
+    @property
+    def table(self) -> RoutingTable:
+        """Who wants what."""
+        return self._interests.table
+
+    @property
+    def answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        """What the broker itself can be asked, and who answers it."""
+        return self._requests.answers
+
+    def _usual_answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        return {
+            "status": lambda about: self.status(),
+            "move": partial(move_clients, self._clients, self.name),
+            "report-hops": partial(report_hops, self._clients),
+        }
+
+    @property
+    def routing(self) -> Routing:
+        return self._settings.routing
+
+    @property
+    def limits(self) -> Limits:
+        return self._settings.limits
 
     @property
     def neighbours(self) -> dict[str, Neighbour]:
-        return self._neighbours
+        return self._neighbours.by_name
 
     @property
     def clients(self) -> dict[str, ClientSession]:
-        return self._clients
+        return self._clients.by_name
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the broker has done since it started."""
+        return {
+            **self._counts,
+            "published": self._requests.published,
+            "refused": self._requests.refused,
+            "matched": self._clients.matched,
+            "delivered": self._clients.delivered,
+        }
 
     @property
     def is_complete(self) -> bool:
         """Whether every neighbour has said all it has to say."""
-        return all(self._is_trusted(n) for n in self._tree_neighbours() if n.role != "parent")
+        return all(n.is_trusted for n in self._neighbours.in_tree() if n.role != "parent")
 
     def status(self) -> dict[str, Any]:
         """What a person wants to know of this broker."""
         roots = self.table.roots
+        clients, neighbours = self._clients, self._neighbours
         return {
             "broker": self.name,
             "epoch": self.epoch,
             "routing": self.routing,
-            "ontology": self._ontology_digest,
+            "ontology": self._neighbours.ontology,
             "subscriptions": len(self.table),
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
-            "advertisements": len(self.offers),
-            "counts": dict(self.counts),
-            "clients": [self._client_status(each) for each in self._clients.values()],
-            "neighbours": [self._link_status(each) for each in self._neighbours.values()],
+            "advertisements": len(self._interests.advertisements),
+            "counts": self.counts,
+            "clients": [clients.status(each) for each in clients.by_name.values()],
+            "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
         }
 
-    def _stay(self) -> None:
-        """A move was not finished when we stopped: what was put aside for the new neighbour goes by
-        way of the old one.
-        """
-        move = self._store.marked("rehoming")
-        if move is None:
-            return
-        old, new = (Peer("broker", name) for name in msgpack.decode(move, type=tuple[str, str]))
-        for each in self._store.unacked(new, 0, self._store.unacked_count(new)):
-            self._store.push(old, next(self._sequences), self._store.keep(each.envelope))
-        self._store.forget_unacked(new)
-        self._store.unmark("rehoming")
-
-    def _joined(self) -> None:
-        """The whole network knows what we want from the new side."""
-        move = self._rehoming
-        assert move is not None
-        if not move.came_by_old:
-            self._give_up_move(
-                f"{move.new!r} hangs below {self.name!r}, or is not connected to {move.old!r}"
-            )
-            return
-        behind = [name for name in self._wave_targets() if name not in move.both]
-        self._own_waves.begin(self._answered_old, behind)
-
-    def _answered_old(self) -> None:
-        """Others' waves that will not come by way of the new neighbour are answered: drain."""
-        move = self._rehoming
-        assert move is not None
-        move.phase = "draining"
-        self._own_waves.begin(self._rehomed, [move.old])
-
-    def _rehomed(self) -> None:
-        """The old side is drained: leave it, and go on at the new one."""
-        move = self._rehoming
-        assert move is not None
-        if not move.came_by_new and move.old in self._neighbours:
-            self._give_up_move(f"{move.new!r} has forgotten {self.name!r}")
-            return
-        self._rehoming = None
-        self.table.apart = self.offers.apart = frozenset()
-        self._store.unmark(f"left/{move.new}")
-        self._store.unmark("rehoming")
-        self._part_with(move.old, "moved")
-        new = self._neighbours[move.new]
-        new.past = move.newest
-        self._store.mark(f"past/{move.new}", msgpack.encode(move.newest))
-        for message in move.held:
-            if isinstance(message, Forward):
-                self._carried(message.sequence, message.envelope, new)
-            else:
-                self._arrived(message.envelope, new)
-        self._tell_complete()
-        self._carry(new)
-        self._fire(new)
-        for wave, neighbour in move.waves:
-            self._waved(wave, neighbour)
-        move.done(None)
-
-    def _beat(self, judges: bool) -> None:
-        for neighbour in list(self._neighbours.values()) if judges else []:
-            if neighbour.is_connected and self._now - neighbour.heard_at > self._dead_after_s:
-                self._say_link(neighbour.name, is_up=False)
-        for neighbour in self._neighbours.values():
-            if neighbour.is_connected:
-                self._greet(neighbour)
-                self._unstick(neighbour)
-        if judges and self._retransmit_s is not None:
-            silent = self._now - self._dead_after_s
-            for session in list(self._clients.values()):
-                if session.is_connected and session.heard_at < silent:
-                    self._detach(session)
+    # Turns.
 
     def _finish(self) -> list[Send]:
-        """Gather what is to be sent: deliveries and answers last."""
-        to_pump, self._to_pump = self._to_pump, {}
-        for session in to_pump.values():
-            self._pump(session)
-        for neighbour in self._neighbours.values():
-            self._answer_neighbour(neighbour)
-        out, self._out = self._out, []
-        return out
+        """End a turn: deliveries and answers last."""
+        self._requests.finish()
+        self._neighbours.answer()
+        return self._outbox.take()
+
+    def _beat(self, judges: bool) -> None:
+        silent = self._outbox.now - self._settings.dead_after_s
+        if judges:
+            for name in self._neighbours.silent(silent):
+                self._link_is_down(name)
+        may_lose = self._settings.retransmit_s is not None
+        self._neighbours.beat(may_lose)
+        if judges and may_lose:
+            for session in self._clients.silent(silent):
+                self._requests.detach(session)
+
+    def _begin_wave(self, request: Callable[[], None]) -> None:
+        """Call `request` when all that was said before now has arrived everywhere."""
+        self._waves.begin(request, self._neighbours.names_in_tree())
+
+    def _unacked_of(self, peer: Peer) -> UnackedQueue:
+        return UnackedQueue(self._store, peer, self._sequences)
+
+    # Notifications.
+
+    def _route(
+        self,
+        envelope: Envelope,
+        notification: Notification,
+        publisher: ClientSession | None = None,
+        *,
+        came_from: str | None,
+    ) -> None:
+        """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
+        if envelope.hops >= HOPS_MAX:
+            self._counts["dropped"] += 1
+            return
+        is_repetition = False
+        if self._settings.routing == "general":
+            view = self._neighbours.tree.view
+            known = self._seen.see(envelope, view)
+            if known == view:
+                return
+            is_repetition = known is not None
+        path = None if envelope.path is None else (*envelope.path, self.name)
+        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
+        move = self._mover.move
+        if move is not None:
+            move.saw(envelope)
+        targets = route(
+            self._contents.match(envelope.content, notification, self.table),
+            came_from,
+            self._neighbours.in_tree(),
+            everywhere=envelope.everywhere,
+            move=move,
+            is_repetition=is_repetition,
+        )
+        kept = Kept(self._store, envelope)
+        for name, ids in targets.clients.items():
+            self._clients.deliver(name, ids, kept, publisher)
+        for neighbour in targets.neighbours:
+            self._pass_on(neighbour, kept)
+
+    def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
+        self._counts["forwarded"] += 1
+        self._neighbours.pass_on(neighbour, kept)
+
+    def _route_again(self, envelope: Envelope) -> None:
+        """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
+        self._seen.see(envelope, self._neighbours.tree.view)
+        kept = Kept(self._store, envelope)
+        for neighbour in self._neighbours.in_tree():
+            self._pass_on(neighbour, kept)
+
+    # Neighbours.
+
+    def _from_neighbour(self, message: BetweenBrokers, name: str) -> None:
+        neighbour = self._neighbours.by_name.get(name)
+        if neighbour is None:
+            if not isinstance(message, Greet):
+                return
+            neighbour = self._admit(message, name)
+            if neighbour is None:
+                return
+        neighbour.link.heard_at = self._outbox.now
+        match message:
+            case Frame():
+                body = self._neighbours.receive_frame(message, neighbour)
+                if body is not None:
+                    self._from_frame(body, neighbour)
+            case BestEffort():
+                if self._neighbours.receive_best_effort(message, neighbour):
+                    self._hold_or_handle(message, neighbour)
+            case Heard():
+                self._neighbours.heard(message, neighbour)
+            case Greet():
+                self._greeted(message, neighbour)
+            case Bye():
+                self._left_by(message, neighbour)
+            case _:
+                assert_never(message)
+
+    def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
+        match body:
+            case Forward():
+                self._hold_or_handle(body, neighbour)
+            case Ack(sequence):
+                self._neighbours.acked(sequence, neighbour)
+            case Announce():
+                self._interests.announced(body, neighbour)
+            case Complete(is_complete):
+                self._interests.completed(is_complete, neighbour)
+                self._tell_complete()
+                self._interests.reconsider(neighbour)
+            case Wave():
+                self._mover.waved(body, neighbour.name)
+            case Echo(origin, kind=kind):
+                if kind == "move" and origin == self.name:
+                    self._mover.echoed(body, neighbour.name)
+                else:
+                    targets = self._neighbours.names_in_tree()
+                    self._waves.echoed(body, neighbour.name, targets)
+            case _:
+                assert_never(body)
+
+    def _hold_or_handle(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
+        if self._mover.move is None or not self._mover.holds_back(message, neighbour.name):
+            self._handle(message, neighbour)
+
+    def _handle(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
+        """Handle a notification that a neighbour has sent; a durable one only once."""
+        if isinstance(message, BestEffort) or self._neighbours.receive_forward(
+            message.sequence, neighbour
+        ):
+            self._arrived(message.envelope, neighbour)
+
+    def _arrived(self, envelope: Envelope, neighbour: Neighbour) -> None:
+        self._counts["received"] += 1
+        move = self._mover.move
+        if move is not None and move.drops(neighbour.name):
+            return
+        if neighbour.received.past and neighbour.received.is_past(envelope):
+            return
+        try:
+            notification = self._contents.read(envelope.content)
+        except KbnError:
+            self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
+            return
+        self._route(envelope, notification, came_from=neighbour.name)
+
+    def _admit(self, greet: Greet, name: str) -> Neighbour | None:
+        """A broker nobody told us of greets: take it in, or tell it why not."""
+        left = self._neighbours.left(name)
+        if greet.heard and left is not None:
+            # It does not know that we have left it; one that comes anew is welcome.
+            self._say_bye(name, "this broker has left you", left)
+            return None
+        try:
+            self._neighbours.check_link(name, greet.role, self._mover.new)
+            self._neighbours.forget_leaving(name)
+            if self._settings.authorizer.admit(name, greet.token) is None:
+                raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
+        except KbnError as error:
+            self._say_bye(name, str(error), "refused")
+            return None
+        neighbour = self._add_neighbour(name, greet.role)
+        neighbour.link.is_connected = True
+        return neighbour
+
+    def _add_neighbour(self, name: str, role: Role) -> Neighbour:
+        known = self._neighbours.by_name.get(name)
+        if known is not None:
+            return known
+        neighbour = self._neighbours.add(name, role)
+        self._interests.join(neighbour)
+        if self._neighbours.set_link(name, False):
+            self._begin_new_view()
+        self._tell_complete()
+        return neighbour
+
+    def _part_with(self, name: str, reason: str, cause: ByeCause) -> None:
+        """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
+        self._say_bye(name, reason, cause)
+        self._neighbours.leave(name, cause)
+        self._remove_neighbour(name)
+
+    def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
+        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
+        self._outbox.send(Peer("broker", name), bye)
+
+    def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
+        if bye.epoch < neighbour.link.epoch:
+            return
+        if neighbour.name == self._mover.new:
+            self._mover.refused(f"{neighbour.name!r} refuses: {bye.reason}")
+        else:
+            self._remove_neighbour(neighbour.name)
+
+    def _remove_neighbour(self, name: str) -> None:
+        neighbour = self._neighbours.remove(name)
+        if neighbour is None:
+            return
+        self._interests.leave(neighbour)
+        unacked = neighbour.unacked.take_all()
+        if self._neighbours.remove_link(name):
+            self._begin_new_view()
+            for body in unacked:
+                self._route_again(ENVELOPES.decode(body))
+        self._waves.gone(name, self._neighbours.names_in_tree())
+        self._mover.lost(name)
+        self._tell_complete()
+
+    def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
+        greeted = self._neighbours.greeted(greet, neighbour)
+        if greeted is None:
+            return
+        if greeted.has_new_tree:
+            self._begin_new_view()
+        if greeted.has_new_ontology:
+            self._tell_complete()
+        if self._neighbours.answer_greeting(greet, neighbour, greeted.is_new_epoch):
+            if neighbour.link.channel is None:
+                self._begin_session(neighbour)
+            elif not greeted.is_new_epoch:
+                self._neighbours.repeat_unheard(neighbour)
+
+    def _begin_session(self, neighbour: Neighbour) -> None:
+        neighbour.begin_session()
+        for announce in self._interests.everything_for(neighbour):
+            self._neighbours.send_to(neighbour, announce)
+        self._tell_complete()
+        self._neighbours.forward(neighbour)
+        self._neighbours.send_best_effort(neighbour)
+        self._waves.started_again(neighbour.name)
+        self._mover.session_began(neighbour.name)
+
+    def _link_is_down(self, name: str) -> None:
+        if self._neighbours.set_link(name, False):
+            self._begin_new_view()
+
+    def _begin_new_view(self) -> None:
+        """The tree is another: begin all sessions anew, and route again what is unacked."""
+        unacked = self._neighbours.end_all()
+        for neighbour in self._neighbours.by_name.values():
+            if not self._neighbours.is_in_tree(neighbour):
+                self._interests.forget(neighbour)
+                neighbour.best_effort.waiting.clear()
+        self._waves.begin_anew(self._neighbours.names_in_tree())
+        for envelope in unacked:
+            self._route_again(envelope)
+        self._neighbours.greet_connected()
+
+    def _tell_complete(self) -> None:
+        self._neighbours.tell_complete(
+            self._mover.apart, parents_tell=self._settings.advertisements
+        )
+
+
+def _next_epoch(store: Store, now: float) -> int:
+    """The broker's epoch: larger each time it starts."""
+    epoch = max(int(now), int(store.marked("epoch") or 0) + 1)
+    store.mark("epoch", str(epoch).encode())
+    return epoch

@@ -6,26 +6,26 @@ from __future__ import annotations
 class Changes:
     """Kept for whoever manages the broker; while nobody does, nothing is kept."""
 
-    __slots__ = ("_told", "_wishes", "are_watched")
+    __slots__ = ("_subscriptions", "_told", "are_watched")
 
     def __init__(self) -> None:
         self.are_watched = False
-        self._wishes: dict[str, None] = {}
+        self._subscriptions: dict[str, None] = {}
         self._told: dict[str, None] = {}
 
-    def of_wishes(self, client: str) -> None:
+    def of_subscriptions(self, client: str) -> None:
         """A client subscribed, unsubscribed, or is gone."""
         if self.are_watched:
-            self._wishes[client] = None
+            self._subscriptions[client] = None
 
     def of_hops(self, client: str) -> None:
         """A client told how far its notifications came."""
         if self.are_watched:
             self._told[client] = None
 
-    def take_wishes(self, at_most: int) -> list[str]:
-        """Clients whose wishes changed, those who waited longest; they are forgotten here."""
-        return _taken(self._wishes, at_most)
+    def take_subscriptions(self, at_most: int) -> list[str]:
+        """Clients whose subscriptions changed, those who waited longest; forgotten here."""
+        return _taken(self._subscriptions, at_most)
 
     def take_hops(self, at_most: int) -> list[str]:
         """Clients who told their hops, those who waited longest; they are forgotten here."""

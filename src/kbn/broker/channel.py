@@ -30,6 +30,10 @@ class Channel:
         self._progress_at = 0.0
         self.owes_answer = False
 
+    def is_of(self, sender_epoch: int, receiver_epoch: int) -> bool:
+        """Whether a message of the other side, in these epochs, belongs to this session."""
+        return sender_epoch == self.receiver_epoch and receiver_epoch == self.sender_epoch
+
     @property
     def unheard(self) -> int:
         """How many bodies the other has not acknowledged."""
@@ -58,10 +62,10 @@ class Channel:
             self._sent.popleft()
             self._progress_at = now
 
-    def answer(self, fired: int) -> Heard:
+    def answer(self, best_effort: int) -> Heard:
         """Say how far we are."""
         self.owes_answer = False
-        return Heard(self.sender_epoch, self.receiver_epoch, self._last_arrived, fired)
+        return Heard(self.sender_epoch, self.receiver_epoch, self._last_arrived, best_effort)
 
     def overdue(self, now: float, after_s: float) -> Iterator[Frame]:
         """What to repeat, when nothing was heard for so long."""

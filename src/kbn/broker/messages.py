@@ -28,6 +28,7 @@ from msgspec import Meta, Struct
 VERSION = 1
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
+ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 # What counts: never negative, and never too large for any store.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
@@ -366,7 +367,7 @@ class Bye(Message, frozen=True, tag="bye"):
     broker: str
     epoch: Number
     reason: str = ""
-    cause: Literal["refused", "moved", "unlinked"] = "refused"
+    cause: ByeCause = "refused"
     token: str = ""
 
 

@@ -1,4 +1,4 @@
-"""A neighbour, as a broker knows it: the session with it, what it wants, what it has been told.
+"""A neighbour, as a broker knows it: the link to it, what it wants, what it has been told.
 
 The greetings of a neighbour tell its epoch. A session begins when both have greeted the other's
 present epoch and believe in the same tree. What the neighbour said in an earlier session is
@@ -14,123 +14,161 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kbn.broker.announcements import Announcements
+from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
+from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
-from kbn.broker.messages import BestEffort, Echo, Envelope, Peer, Wave
-from kbn.broker.table import Key
+from kbn.broker.messages import Echo, Envelope, Peer, Wave
+from kbn.broker.routing_table import Key
 from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
 
 Role = Literal["peer", "parent", "child"]
-# Of each publisher's epoch, durable ones or others: the number of the newest.
-Newest = dict[tuple[str, int, bool], int]
-FIRED_AHEAD_MAX = 8_192
-FIRE_QUEUE_MAX = 65_536
-CARRIED_AHEAD_MAX = 512
+
+
+@dataclass(slots=True)
+class Link:
+    """The state of a link; `channel` is there while a session stands.
+
+    `our_epoch` is the one we greet with. `agrees`: the neighbour reasons with our ontology.
+    """
+
+    our_epoch: int
+    epoch: int = 0
+    channel: Channel | None = None
+    is_connected: bool = False
+    may_have_lost: bool = False  # the link was broken: what was on its way may be lost
+    heard_at: float = 0.0
+    ontology: str | None = None
+    agrees: bool = False
+
+
+@dataclass(slots=True)
+class Announced:
+    """What a neighbour said that its side wants and advertises, by the numbers it gave."""
+
+    subscriptions: dict[int, Key] = field(default_factory=dict)
+    advertisements: dict[int, tuple[Key, Subscription]] = field(default_factory=dict)
+    stale_subscriptions: list[Key] = field(default_factory=list)
+    stale_advertisements: list[tuple[Key, Subscription]] = field(default_factory=list)
+    is_complete: bool = False
+
+    def begin_session(self) -> None:
+        """What it said before is stale until it has said everything again."""
+        self.stale_subscriptions.extend(self.subscriptions.values())
+        self.stale_advertisements.extend(self.advertisements.values())
+        self.subscriptions, self.advertisements = {}, {}
+        self.is_complete = False
+
+    def take_stale(self) -> tuple[list[Key], list[Key]]:
+        """The keys of stale subscriptions and advertisements, which are forgotten here."""
+        subscriptions, self.stale_subscriptions = self.stale_subscriptions, []
+        advertisements, self.stale_advertisements = self.stale_advertisements, []
+        return subscriptions, [key for key, _ in advertisements]
+
+    def all_advertised(self) -> Iterator[Subscription]:
+        """What its side may publish, as far as it has said."""
+        for _, advertisement in self.advertisements.values():
+            yield advertisement
+        for _, advertisement in self.stale_advertisements:
+            yield advertisement
+
+
+@dataclass(slots=True)
+class Told:
+    """What a neighbour is told of everybody else, where it is told at all."""
+
+    subscriptions: Announcements | None = None
+    advertisements: Announcements | None = None
+    is_complete: bool = False
+
+
+@dataclass(slots=True)
+class Received:
+    """How far we are with what a neighbour sends.
+
+    `sequence` is the last durable one that we stored, `acked` the last that we acknowledged;
+    `best_effort` the last best-effort one, `reported` the last that we said we handled. Of what is
+    `past` it brings nothing new, since we moved to it (see `broker_move.py`).
+    """
+
+    sequence: int = 0
+    acked: int = 0
+    best_effort: int = 0
+    reported: int = 0
+    past: Newest = field(default_factory=dict)
+
+    def begin_session(self) -> None:
+        self.best_effort = self.reported = 0
+
+    def is_past(self, envelope: Envelope) -> bool:
+        """Whether it was handled before we moved here."""
+        stream = (envelope.publisher, envelope.epoch, envelope.durable)
+        return envelope.number <= self.past.get(stream, 0)
+
+    @property
+    def has_much_to_report(self) -> bool:
+        return self.best_effort - self.reported >= AHEAD_MAX // 8
 
 
 @dataclass(slots=True)
 class Neighbour:
-    """One neighbour; `role` is what it is to us.
-
-    `announcements` and `offers` are what it is told of interests and advertisements, where it is
-    told of them at all.
-    """
+    """One neighbour; `role` is what it is to us, `token` what we show it."""
 
     peer: Peer
     role: Role
+    link: Link
     unacked: UnackedQueue
-    announcements: Announcements | None = None
-    offers: Announcements | None = None
-    our_epoch: int = 0  # with which we greet it
-    epoch: int = 0
-    is_connected: bool = False
-    may_have_lost: bool = False  # the link was broken: what was on its way may be lost
-    channel: Channel | None = None
-    heard_at: float = 0.0
-    view: str = ""
-    ontology: str | None = None
     token: str = ""
-    wants: dict[int, Key] = field(default_factory=dict)
-    stale_wants: list[Key] = field(default_factory=list)
-    advertises: dict[int, tuple[Key, Subscription]] = field(default_factory=dict)
-    stale_advertises: list[tuple[Key, Subscription]] = field(default_factory=list)
-    unread: set[int] = field(default_factory=set)
-    is_complete: bool = False
-    told_complete: bool = False
-    taken: int = 0
-    took: int = 0
-    fired: int = 0
-    fired_heard: int = 0
-    fire_queue: deque[Envelope] = field(default_factory=deque)
-    fire_dropped: int = 0
-    past: Newest = field(default_factory=dict)  # see `rehoming.py`
-    fire_enqueued: int = 0
-    last_fired: int = 0
+    announced: Announced = field(default_factory=Announced)
+    told: Told = field(default_factory=Told)
+    received: Received = field(default_factory=Received)
+    best_effort: BestEffortQueue = field(default_factory=BestEffortQueue)
     # Waves and echoes that must not overtake the notifications queued before them: behind which
-    # sequence and which fired one each waits.
+    # sequence and which best-effort one each waits.
     behind: deque[tuple[int, int, Wave | Echo]] = field(default_factory=deque)
-    answered_fired: int = 0
 
     @property
     def name(self) -> str:
         return self.peer.name
 
+    @property
+    def is_connected(self) -> bool:
+        return self.link.is_connected
+
+    @property
+    def is_in_session(self) -> bool:
+        """Whether what we send to it now arrives, in order."""
+        return self.link.channel is not None
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it wants nothing but what it announced."""
+        return self.announced.is_complete and self.link.agrees
+
+    @property
+    def wants_everything(self) -> bool:
+        """Whether it is sent what it has not announced, too."""
+        return self.role == "parent" or not (self.announced.is_complete and self.link.agrees)
+
     def begin_session(self) -> None:
-        """Start afresh; what it said before is stale until it has said everything again."""
-        self.channel = Channel(self.our_epoch, self.epoch)
-        self.stale_wants.extend(self.wants.values())
-        self.stale_advertises.extend(self.advertises.values())
-        self.wants, self.advertises = {}, {}
-        self.unread.clear()
-        self.is_complete = self.told_complete = False
-        self.fired = self.fired_heard = self.last_fired = self.answered_fired = 0
-        self.fire_enqueued = len(self.fire_queue)
+        """Start afresh, on a new channel."""
+        self.link.channel = Channel(self.link.our_epoch, self.link.epoch)
+        self.announced.begin_session()
+        self.told.is_complete = False
+        self.received.begin_session()
+        self.best_effort.begin_session()
         self.behind.clear()
         self.unacked.rewind()
 
-    def is_past(self, envelope: Envelope) -> bool:
-        """Whether what it brings was handled before we moved to it."""
-        stream = (envelope.publisher, envelope.epoch, envelope.durable)
-        return envelope.number <= self.past.get(stream, 0)
-
-    def all_advertised(self) -> Iterator[tuple[Key, Subscription]]:
-        """What its side may publish, as far as it has said."""
-        yield from self.advertises.values()
-        yield from self.stale_advertises
-
-    def fires(self) -> Iterator[BestEffort]:
-        """The queued notifications that can be sent now."""
-        while (
-            self.channel is not None
-            and self.fire_queue
-            and self.fired - self.fired_heard < FIRED_AHEAD_MAX
-        ):
-            self.fired += 1
-            yield BestEffort(
-                self.channel.sender_epoch,
-                self.channel.receiver_epoch,
-                self.fired,
-                self.fire_queue.popleft(),
-            )
-
-    def enqueue(self, envelope: Envelope) -> None:
-        """Queue a notification that may be lost, at the cost of the oldest when there are many."""
-        if len(self.fire_queue) >= FIRE_QUEUE_MAX:
-            self.fire_queue.popleft()
-            self.fire_dropped += 1
-            self.fired += 1
-        self.fire_enqueued += 1
-        self.fire_queue.append(envelope)
-
     def put_behind(self, body: Wave | Echo) -> None:
-        """Have something said after all that is queued now."""
-        self.behind.append((self.unacked.last, self.fire_enqueued, body))
+        """Say something after all that is queued now."""
+        self.behind.append((self.unacked.last, self.best_effort.enqueued, body))
 
     def no_longer_behind(self) -> Iterator[Wave | Echo]:
-        """What can be said now, for all that was queued before it has been sent."""
+        """What can be said now, because all that was queued before it has been sent."""
         while self.behind:
-            sequence, fired, body = self.behind[0]
-            if self.fired < fired or not self.unacked.has_sent(sequence):
+            sequence, number, body = self.behind[0]
+            if self.best_effort.sent < number or not self.unacked.has_sent(sequence):
                 return
             self.behind.popleft()
             yield body

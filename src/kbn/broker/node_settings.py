@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kbn.broker.access import AllowAll, Authorizer, Limits
-from kbn.broker.core import Routing
+from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
@@ -50,7 +50,7 @@ def with_options(command: Command) -> Command:
 
 def _options(name: str, annotation: Any, default: Any) -> Iterator[Parameter]:
     """The options a parameter stands for: itself, or those of a dataclass."""
-    if not is_dataclass(annotation):
+    if not _is_group(annotation):
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         return
     hints = _hints(annotation)
@@ -68,16 +68,20 @@ def _default(field: Field[Any], of_all: Any) -> Any:
 
 def _gathered(name: str, annotation: Any, given: Mapping[str, Any]) -> Any:
     """The value of a parameter, put together from the options it stands for."""
-    if not is_dataclass(annotation):
+    if not _is_group(annotation):
         return given[name]
     hints = _hints(annotation)
     values = {
         each.name: _gathered(each.name, hints[each.name], given) for each in fields(annotation)
     }
-    made: Any = annotation
-    return made(**values)
+    return annotation(**values)
 
 
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and is_dataclass(annotation)
+
+
+@cache  # groups are shared by commands, and `kbn --help` should not wait
 def _hints(of: Any) -> dict[str, Any]:
     """The annotations of a function or class, no longer as texts."""
     hints = get_type_hints(of, include_extras=True)

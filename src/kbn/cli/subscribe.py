@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,21 @@ SETTLE_S = 5.0
 SEEN_MAX = 100_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """When it ends, and what happens then."""
+
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="End after so many.")
+    ] = None
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, metavar="S", help="End after so long.")
+    ] = None
+    forget: Annotated[
+        bool, typer.Option("--forget", help="In the end, have the broker forget a durable client.")
+    ] = False
+
+
 @with_options
 def subscribe(
     *,
@@ -38,15 +54,7 @@ def subscribe(
     name: Annotated[
         str | None, typer.Option("--name", help="The client's name; a durable one must have one.")
     ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="End after so many.")
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="S", help="End after so long.")
-    ] = None,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="In the end, have the broker forget a durable client.")
-    ] = False,
+    ending: Ending,
     with_facts: Annotated[
         bool,
         typer.Option("--with-facts", help="With id, publisher, time, hops, path, broker."),
@@ -68,15 +76,15 @@ def subscribe(
     """
     if durable and name is None:
         raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")
-    if forget and not durable:
+    if ending.forget and not durable:
         raise typer.BadParameter("--forget goes with --durable")
     for text in filters:
         _check_syntax(text)
     client = connecting.client(name, durable=durable)
-    printer = _Printer(count, with_facts)
-    asyncio.run(_subscribe(client, filters, printer, timeout, forget))
-    if count is not None and not printer.is_done and timeout is not None:
-        remark(f"{printer.printed} of {count} came in {timeout:g} s")
+    printer = _Printer(ending.count, with_facts)
+    asyncio.run(_subscribe(client, filters, printer, ending))
+    if ending.count is not None and not printer.is_done and ending.timeout is not None:
+        remark(f"{printer.printed} of {ending.count} came in {ending.timeout:g} s")
         raise typer.Exit(1)
 
 
@@ -88,9 +96,7 @@ def _check_syntax(text: str) -> None:
     Subscription.parse(text, dict.fromkeys(prefixes, "urn:any:"))
 
 
-async def _subscribe(
-    client: Client, filters: list[str], printer: _Printer, timeout: float | None, forget: bool
-) -> None:
+async def _subscribe(client: Client, filters: list[str], printer: _Printer, ending: Ending) -> None:
     told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -107,7 +113,9 @@ async def _subscribe(
         work.append(asyncio.ensure_future(told_to_end.wait()))
         work.append(_reader_of_stdout_gone())
         try:
-            done, _ = await asyncio.wait(work, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                work, timeout=ending.timeout, return_when=asyncio.FIRST_COMPLETED
+            )
             for task in done:
                 task.result()
         finally:
@@ -115,7 +123,7 @@ async def _subscribe(
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, telling, return_exceptions=True)
-        if forget:
+        if ending.forget:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SETTLE_S):
                     await client.leave()

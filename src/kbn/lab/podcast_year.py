@@ -18,8 +18,9 @@ What the sources leave open, and what is chosen here:
 
 A broker is represented by what decides its tables: the covering order of all it knows, whose roots
 are what its parent is told, and the matchers of its clients' filters and of its children's roots.
-These are the structures of `kbn.broker.table`; only the conversation between brokers is left out,
-and clients' filters enter the matcher in bulk, when somebody asks. A test compares with brokers.
+These are the structures of `kbn.broker.routing_table`; only the conversation between brokers is
+left out, and clients' filters enter the matcher in bulk, when somebody asks. A test compares with
+brokers.
 """
 
 from __future__ import annotations

@@ -17,14 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Experiment, Result, Table
-from kbn.pages import MEDIA_TYPES, html_table, image, whole_page
-
-if TYPE_CHECKING:
-    pass
+from kbn.pages import MEDIA_TYPES, Section, figures, html_table, tables_beside, whole_page
 
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
@@ -135,26 +132,16 @@ def _load_table(folder: Path, about: dict[str, Any]) -> Table:
 
 def page(results: Sequence[Saved]) -> str:
     """One HTML page, plots and style inside it."""
-    links = " · ".join(
-        f'<a href="#{escape(saved.result.experiment)}">{escape(saved.result.experiment)}</a>'
-        for saved in results
-    )
-    sections = "\n".join(_section(saved) for saved in results)
-    return whole_page("kbn lab", f"<p>{links}</p>\n{sections}")
+    return whole_page("kbn lab", [_section(saved) for saved in results])
 
 
-def _section(saved: Saved) -> str:
+def _section(saved: Saved) -> Section:
     result = saved.result
-    parts = [
-        f'<section id="{escape(result.experiment)}">',
-        f"<h2>{escape(result.experiment)}</h2>",
-        f"<p><b>{escape(result.question)}</b> <span>({escape(result.source)})</span></p>",
-        f"<p class=run>{escape(_how_it_ran(result))}</p>",
-        *(image(plot) for plot in saved.plots),
-        *(_table_block(table) for table in result.tables),
-        "</section>",
-    ]
-    return "\n".join(parts)
+    asked = f"{escape(result.question)} <span>({escape(result.source)})</span>"
+    ran = escape(_how_it_ran(result))
+    lead = f'<p class="question">{asked}</p>\n<p class="run">{ran}</p>'
+    blocks = [figures(saved.plots), *(_table_block(table) for table in result.tables)]
+    return Section(result.experiment, blocks, lead)
 
 
 def _how_it_ran(result: Result) -> str:
@@ -165,9 +152,9 @@ def _how_it_ran(result: Result) -> str:
 
 
 def _table_block(table: Table) -> str:
-    parts = ["<div class=tables>", html_table(table.data, table.title or table.name)]
-    if table.theirs is not None:
-        parts.append(html_table(table.theirs, "the source's figures"))
-    parts.append("</div>")
-    parts += [f"<p class=note>{escape(note)}</p>" for note in table.notes]
-    return "\n".join(parts)
+    ours = html_table(table.data, table.title or table.name)
+    theirs = (
+        [html_table(table.theirs, "The figures of the source")] if table.theirs is not None else []
+    )
+    notes = [f'<p class="note">{escape(note)}</p>' for note in table.notes]
+    return "\n".join([tables_beside([ours, *theirs]), *notes])

@@ -136,7 +136,7 @@ class BrokerAgent:
             self._tell_of_all()
             return
         for name in names:
-            self._broker.changes.of_wishes(name)
+            self._broker.changes.of_subscriptions(name)
 
     def _asked_for_medoids(self, about: dict[str, Any]) -> None:
         groups = about.get("groups", self._groups)
@@ -148,7 +148,7 @@ class BrokerAgent:
     def _tell_of_all(self) -> None:
         for name, attached in self._broker.clients.items():
             if attached.subscriptions:
-                self._broker.changes.of_wishes(name)
+                self._broker.changes.of_subscriptions(name)
 
     # What it tells.
 
@@ -167,7 +167,7 @@ class BrokerAgent:
 
     def _subscribers(self) -> Iterator[Report]:
         changed: list[str] = []
-        for name in self._broker.changes.take_wishes(AT_ONCE_MAX):
+        for name in self._broker.changes.take_subscriptions(AT_ONCE_MAX):
             attached = self._broker.clients.get(name)
             if attached is None or not attached.subscriptions:
                 # Also one who came and went between two looks: others may await it here.

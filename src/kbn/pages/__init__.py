@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from kbn.pages import plots
-from kbn.pages.html import MEDIA_TYPES, html_table, image, shown, whole_page
+from kbn.pages.html import (
+    MEDIA_TYPES,
+    Section,
+    facts,
+    figures,
+    html_table,
+    shown,
+    tables_beside,
+    whole_page,
+)
 from kbn.pages.plots import bars, lines
 
 __all__ = [
     "MEDIA_TYPES",
+    "Section",
     "bars",
+    "facts",
+    "figures",
     "html_table",
-    "image",
     "lines",
     "plots",
     "shown",
+    "tables_beside",
     "whole_page",
 ]

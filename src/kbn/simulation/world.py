@@ -113,7 +113,7 @@ class World:
         """Mend everything and wait until what was promised is kept."""
         self.tell("healed")
         self.network.heal()
-        must = {client.name: self.owed(client)[0] for client in self.subscribers}
+        must = {client.name: self.expected(client)[0] for client in self.subscribers}
         end = self.network.now + HEALING_S_MAX
         while self.network.now < end and not self._is_kept(must):
             self.network.run_for(0.2)
@@ -129,7 +129,7 @@ class World:
             if len(set(got)) != len(got):
                 twice = sorted({id for id in got if got.count(id) > 1})
                 self._broken(f"{client.name} had {twice} twice")
-            must, may = self.owed(client)
+            must, may = self.expected(client)
             if must - set(got):
                 self._broken(f"{client.name} never had {sorted(must - set(got))}")
             if set(got) - may:
@@ -151,7 +151,9 @@ class World:
             for client in self.subscribers
         )
 
-    def owed(self, client: SimulatedClient) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    def expected(
+        self, client: SimulatedClient
+    ) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
         for published in self.published:

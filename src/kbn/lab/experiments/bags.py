@@ -78,7 +78,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
             by_size,
             title="No arrangement fits",
             x="elements in each bag",
-            y="ms",
+            y="time (ms)",
             log_y=True,
         ),
         plots.lines(
@@ -86,7 +86,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
             series,
             title="Growing bags",
             x="elements in each bag",
-            y="ms",
+            y="time (ms)",
             log_x=True,
             log_y=True,
         ),

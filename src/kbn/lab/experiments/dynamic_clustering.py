@@ -512,7 +512,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
         }
         path = folder / f"hops-{attributes}.svg"
         title = f"Deliveries by hops, filters of {attributes} attributes"
-        paths.append(plots.bars(path, series, title=title, y="share of deliveries"))
+        paths.append(plots.bars(path, series, title=title, x="hops", y="share of deliveries"))
     return paths
 
 

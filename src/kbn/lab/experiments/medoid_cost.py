@@ -150,8 +150,8 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
         shape: {row["terms"]: row["s"] for row in rows if row["hierarchy"] == shape}
         for shape in SHAPES
     }
-    title = "Medoids of many clients"
-    return [plots.bars(folder / "batches.svg", series, title=title, y="seconds on one core")]
+    title, x = "Medoids of many clients", "terms of each client"
+    return [plots.bars(folder / "batches.svg", series, title=title, x=x, y="seconds on one core")]
 
 
 EXPERIMENT = Experiment(

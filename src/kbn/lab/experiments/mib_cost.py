@@ -99,14 +99,19 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
     logs = {"log_x": True, "log_y": True}
     return [
         plots.lines(
-            folder / "memory.svg", held, title="Managed objects", x="objects", y="MB", **logs
+            folder / "memory.svg",
+            held,
+            title="Managed objects",
+            x="objects",
+            y="memory (MB)",
+            **logs,
         ),
         plots.lines(
             folder / "policies.svg",
             by_policy,
             title="A policy over all objects",
             x="objects",
-            y="ms",
+            y="time (ms)",
             **logs,
         ),
     ]

@@ -96,7 +96,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
     series["source, one by one"] = [(row[0], row[3] / 1e3) for row in THEIRS]
     path = folder / "moves.svg"
     title = "Time to move all subscribers"
-    return [plots.lines(path, series, title=title, x="subscribers", y="s", log_y=True)]
+    return [plots.lines(path, series, title=title, x="subscribers", y="time (s)", log_y=True)]
 
 
 def subscription(ontology: Ontology, rng: Random) -> Subscription:

@@ -69,12 +69,12 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
     from kbn.pages import plots
 
     drawn = []
-    for name, column in (("time", "µs"), ("tables", "table entries")):
+    for name, column, y in (("time", "µs", "time (µs)"), ("tables", "table entries", "entries")):
         series: dict[str, list[tuple[float, float]]] = {}
         for row in tables[0].data.to_pylist():
             series.setdefault(row["filters"], []).append((row["hops"], row[column]))
         path = folder / f"{name}.svg"
-        drawn.append(plots.lines(path, series, title=f"{column} by hops", x="hops", y=column))
+        drawn.append(plots.lines(path, series, title=f"{y.capitalize()} by hops", x="hops", y=y))
     return drawn
 
 

@@ -145,6 +145,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
             folder / "ratio.svg",
             ratios,
             title=f"Cost of an operator, {largest:,} subscriptions",
+            x="operator",
             y="times the cost of =",
         )
     ]
@@ -162,7 +163,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
                 series,
                 title="Time per delivery",
                 x="subscriptions",
-                y="ms",
+                y="time (ms)",
                 log_y=True,
             )
         )

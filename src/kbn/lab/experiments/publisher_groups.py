@@ -458,9 +458,10 @@ def _draw_histograms(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
         for row in chosen:
             empty = {f"{value:g}": 0.0 for value in values}
             series.setdefault(row["curve"], empty)[f"{row['value']:g}"] = row["clusters"]
-        title = f"Figure {name}: clusters by {what.removesuffix(' from')}"
+        x = "combinations" if name in OF_SIZES else "false positive rate"
+        title = f"Figure {name}: clusters by {x}"
         path = folder / f"figure-{name}.svg"
-        drawn.append(plots.bars(path, series, title=title, y="clusters"))
+        drawn.append(plots.bars(path, series, title=title, x=x, y="clusters"))
     return drawn
 
 

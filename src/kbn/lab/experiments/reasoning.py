@@ -68,7 +68,8 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
         series["here"][name] = row["ms"]
         series["source"][name] = row["source ms"]
     path = folder / "loading.svg"
-    return [plots.bars(path, series, title="Loading and reasoning", y="ms", log_y=True)]
+    title, x = "Loading and reasoning", "ontology and level of reasoning"
+    return [plots.bars(path, series, title=title, x=x, y="time (ms)", log_y=True)]
 
 
 def ontology_files(folder: Path, individuals: int) -> dict[str, Path]:

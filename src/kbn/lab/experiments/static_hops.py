@@ -120,7 +120,9 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
             x="hops",
             y="share of deliveries",
         ),
-        plots.lines(folder / "time.svg", delays, title="Work of a publication", x="hops", y="µs"),
+        plots.lines(
+            folder / "time.svg", delays, title="Work of a publication", x="hops", y="time (µs)"
+        ),
     ]
 
 

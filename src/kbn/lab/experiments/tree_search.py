@@ -119,7 +119,7 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
             series,
             title="Time per publication",
             x="subscribers",
-            y="µs",
+            y="time (µs)",
             log_y=True,
         )
     ]

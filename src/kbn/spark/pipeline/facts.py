@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,22 +19,24 @@ TOP = 15
 HOURS_MAX = 24 * 7
 """Beyond a week, notifications are counted by day."""
 
+_TERM = re.compile(r"(?:class|individual|property|term)\(<([^<>\s]+)>\)|<([^<>\s]+:[^<>\s]+)>")
 _IRI = r'"(?:class|individual|property|term)":\s*"([^"]+)"'
 
 
 def gather(job: Job, state: State) -> dict[str, pa.Table]:
     """The tables of the page; those there is nothing to say in are left out."""
     made = {"when": _when(job.table("notifications")), "terms": _terms(job)}
-    made["reasons"] = _top(job.table("quarantine"), "reason")
+    made["reasons"] = _top(job.table("quarantine"), "reason", "records")
     made["unrecognised"] = _most(job.table("unrecognised"), "notifications")
-    made["rejected"] = job.table("rejected").limit(TOP).toArrow()
+    made["rejected"] = _rejected(job.table("rejected"))
     expanded = job.config.options.expand
     made["matched"] = _matched(job.table("matches" if expanded else "counts"), expanded, state)
     if not expanded:
-        made["filters"] = _filters(job.table("wanted"))
+        made["filters"] = _filters(job.table("wanted"), job.ontology)
     made["subscribers"] = _most(job.table("totals"), "matches")
     if job.tables.rows("medoids"):
-        made["clusters"] = _named(_top(job.table("medoids"), "cluster"), "cluster", job.ontology)
+        found = _top(job.table("medoids"), "cluster", "clients")
+        made["clusters"] = _named(found, "cluster", job.ontology)
     if "plan" in state.stages:
         made["brokers"] = _brokers(job.table("plan"))
     if "hops" in state.stages:
@@ -102,10 +108,31 @@ def _range(bucket: int) -> str:
     return f"{2**bucket:,}–{2 ** (bucket + 1) - 1:,}"
 
 
-def _filters(wanted: DataFrame) -> pa.Table:
-    """The filters by what they are delivered in all."""
+def _filters(wanted: DataFrame, ontology: Ontology) -> pa.Table:
+    """The filters by the matches they have in all."""
     matches = (F.col("subscriptions") * F.col("notifications")).alias("matches")
-    return _most(wanted.select("filter", "subscriptions", "notifications", matches), "matches")
+    found = _most(wanted.select("filter", "subscriptions", "notifications", matches), "matches")
+    return _rewritten(found, "filter", partial(short_filter, ontology=ontology))
+
+
+def short_filter(text: str, ontology: Ontology) -> str:
+    """A filter with CURIEs in place of IRIs, which for known terms also say the kind.
+
+    >>> short_filter("topic @= class(<urn:x>)", Ontology.empty())
+    'topic @= class(<urn:x>)'
+    """
+
+    def short(found: re.Match[str]) -> str:
+        iri = found[1] or found[2]
+        name = ontology.shorten(iri)
+        return found[0] if name == iri else name
+
+    return _TERM.sub(short, text)
+
+
+def _rejected(rejected: DataFrame) -> pa.Table:
+    """Some subscriptions that could not be compiled; the reason without the place it points at."""
+    return _rewritten(rejected.limit(TOP).toArrow(), "reason", lambda text: text.split("\n")[0])
 
 
 def _brokers(plan: DataFrame) -> pa.Table:
@@ -125,9 +152,10 @@ def _hops(hops: DataFrame) -> pa.Table:
     return counted.orderBy("hops").limit(200).toArrow()
 
 
-def _top(table: DataFrame, column: str) -> pa.Table:
+def _top(table: DataFrame, column: str, what: str) -> pa.Table:
+    """The most frequent values of a column; `what` names the column of counts."""
     counted = table.where(F.col(column).isNotNull()).groupBy(column)
-    return _most(counted.agg(F.count("*").alias("rows")), "rows")
+    return _most(counted.agg(F.count("*").alias(what)), what)
 
 
 def _most(table: DataFrame, by: str) -> pa.Table:
@@ -136,7 +164,11 @@ def _most(table: DataFrame, by: str) -> pa.Table:
 
 
 def _named(table: pa.Table, column: str, ontology: Ontology) -> pa.Table:
-    """The same, with labels for IRIs."""
-    names = [ontology.label(iri) or ontology.shorten(iri) for iri in table[column].to_pylist()]
+    """The same, with labels for IRIs; a CURIE for a term without a label."""
+    return _rewritten(table, column, lambda iri: ontology.label(iri) or ontology.shorten(iri))
+
+
+def _rewritten(table: pa.Table, column: str, write: Callable[[str], str]) -> pa.Table:
+    texts = [None if text is None else write(text) for text in table[column].to_pylist()]
     place = table.column_names.index(column)
-    return table.set_column(place, column, pa.array(names, pa.string()))
+    return table.set_column(place, column, pa.array(texts, pa.string()))

@@ -6,20 +6,23 @@ One HTML file that needs nothing else. `page` makes it of small tables, without 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from kbn.pages import bars, html_table, image, lines, shown, whole_page
+from kbn.pages import Section, bars, figures, html_table, lines, tables_beside, whole_page
+from kbn.pages import facts as facts_of
 from kbn.spark.pipeline.facts import gather
 from kbn.spark.pipeline.stages import Job
 from kbn.spark.pipeline.state import StageState, State
 
 FILE = "report.html"
 LABEL_MAX = 40
+BARS_MAX = 31
+"""More hours or days than this are a line."""
 
 
 def write_report(job: Job, state: State) -> Path:
@@ -37,25 +40,30 @@ def page(name: str, facts: Mapping[str, pa.Table], stages: Mapping[str, StageSta
     with TemporaryDirectory(prefix="kbn-report-") as folder:
         drawing = _Drawing(Path(folder), facts)
         sections = [
-            _summary(stages),
-            _section("What was published", drawing.when(), drawing.top("terms", "term")),
-            _section("Who wants it", drawing.matched(), *drawing.tables("filters", "subscribers")),
-            _section("Clients and brokers", drawing.clusters(), drawing.brokers(), drawing.hops()),
+            _section("What was published", drawing.when(), drawing.terms()),
+            _section(
+                "Who wants it", drawing.matched(), tables=drawing.tables("filters", "subscribers")
+            ),
+            _section(
+                "Clients and brokers",
+                *(drawing.clusters(), drawing.brokers(), drawing.hops()),
+                tables=drawing.tables("brokers"),
+            ),
             _section(
                 "What could not be read, recognised or compiled",
-                *drawing.tables("reasons", "unrecognised", "rejected"),
+                tables=drawing.tables("reasons", "unrecognised", "rejected"),
             ),
-            _section("How long it took", drawing.timings(stages)),
+            _section("How long it took", drawing.timings(stages), tables=[_stages_table(stages)]),
         ]
-    return whole_page(name, "\n".join(part for part in sections if part))
+        return whole_page(name, [one for one in sections if one.blocks], lead=_summary(stages))
 
 
 CAPTIONS = {
-    "filters": "The filters that bring most: subscriptions × notifications",
+    "filters": "The filters with most matches (subscriptions × notifications)",
     "subscribers": "The subscribers with most matches",
     "reasons": "Quarantined records, by reason",
     "unrecognised": "Names that name no term of the ontology",
-    "rejected": "Subscriptions that could not be compiled (some)",
+    "rejected": "Subscriptions that could not be compiled",
     "terms": "The terms most notifications carry",
     "clusters": "The clusters with most clients",
     "brokers": "What each broker is to hold",
@@ -63,7 +71,7 @@ CAPTIONS = {
 
 
 class _Drawing:
-    """Plots and tables of the facts there are; empty text for those there are not."""
+    """Plots and tables of the facts there are; None and nothing for those there are not."""
 
     def __init__(self, folder: Path, facts: Mapping[str, pa.Table]) -> None:
         self._folder = folder
@@ -73,75 +81,66 @@ class _Drawing:
         known = [name for name in names if name in self._facts]
         return [html_table(self._facts[name], CAPTIONS[name]) for name in known]
 
-    def when(self) -> str:
+    def when(self) -> Path | None:
         table = self._facts.get("when")
         if table is None:
-            return ""
+            return None
         times, counts = table["time"].to_pylist(), table["notifications"].to_pylist()
         by_day = all(time.hour == 0 for time in times) and len(times) > 1
-        one_day = len({time.date() for time in times}) == 1
-        form = "%d %b" if by_day else "%H:%M" if one_day else "%d %b %Hh"
-        title = "Notifications by day" if by_day else "Notifications by hour (UTC)"
-        if len(times) > 31:
+        title = f"Notifications by {'day' if by_day else 'hour'}"
+        if len(times) > BARS_MAX:
             points = [(float(n), float(count)) for n, count in enumerate(counts)]
-            label = f"{'days' if by_day else 'hours'} since {times[0]:%d %b %Y %H:%M}"
-            return self._image(
-                lines(self._at("when"), {"": points}, title=title, x=label, y="notifications")
-            )
+            x = f"{'days' if by_day else 'hours'} since {times[0]:%d %b %Y %H:%M} (UTC)"
+            return lines(self._at("when"), {"": points}, title=title, x=x, y="notifications")
+        form, x = _time_axis(times, by_day)
         heights = {time.strftime(form): float(n) for time, n in zip(times, counts, strict=True)}
-        if one_day:
-            title += f", {times[0]:%d %b %Y}"
-        return self._bars("when", {"": heights}, title, "notifications")
+        return bars(self._at("when"), {"": heights}, title=title, x=x, y="notifications")
 
-    def top(self, name: str, label: str) -> str:
-        return self._of_table(name, label, "notifications", CAPTIONS[name])
+    def terms(self) -> Path | None:
+        return self._bars("terms", "term", "notifications", CAPTIONS["terms"])
 
-    def matched(self) -> str:
+    def matched(self) -> Path | None:
         title = "How many subscriptions a notification satisfies"
-        return self._of_table("matched", "matches", "notifications", title)
+        return self._bars("matched", "matches", "notifications", title, x="subscriptions")
 
-    def clusters(self) -> str:
-        return self._of_table("clusters", "cluster", "rows", CAPTIONS["clusters"], y="clients")
+    def clusters(self) -> Path | None:
+        return self._bars("clusters", "cluster", "clients", CAPTIONS["clusters"])
 
-    def brokers(self) -> str:
-        plot = self._of_table("brokers", "broker", "clients", "Clients per broker")
-        return plot + "".join(self.tables("brokers"))
+    def brokers(self) -> Path | None:
+        return self._bars("brokers", "broker", "clients", "Clients per broker")
 
-    def hops(self) -> str:
-        return self._of_table("hops", "hops", "deliveries", "Brokers a delivery passed")
+    def hops(self) -> Path | None:
+        title = "How many brokers a delivery passed"
+        return self._bars("hops", "hops", "deliveries", title, x="brokers passed (hops)")
 
-    def timings(self, stages: Mapping[str, StageState]) -> str:
+    def timings(self, stages: Mapping[str, StageState]) -> Path:
         seconds = {name: stage.seconds for name, stage in stages.items()}
-        rows = {
-            "stage": list(seconds),
-            "seconds": list(seconds.values()),
-            "rows": [", ".join(_rows(stage)) for stage in stages.values()],
-            "finished": [stage.finished for stage in stages.values()],
-        }
-        plot = self._bars("timings", {"": seconds}, "Seconds per stage, the last time it ran", "s")
-        return plot + html_table(pa.table(rows), "The stages")
+        title = "Time of each stage, the last time it ran"
+        return bars(self._at("timings"), {"": seconds}, title=title, x="stage", y="time (s)")
 
-    def _of_table(self, name: str, label: str, height: str, title: str, y: str = "") -> str:
+    def _bars(self, name: str, label: str, height: str, title: str, *, x: str = "") -> Path | None:
+        """A bar for each row of a table, as high as its column `height` says."""
         table = self._facts.get(name)
         if table is None:
-            return ""
+            return None
         heights: dict[str, float] = {}
         columns = (table[label].to_pylist(), table[height].to_pylist())
         for text, number in zip(*columns, strict=True):
             short = _short(str(text))
             heights[short] = heights.get(short, 0.0) + float(number or 0)
-        return self._bars(name, {"": heights}, title, y or height)
-
-    def _bars(
-        self, name: str, series: Mapping[str, Mapping[str, float]], title: str, y: str
-    ) -> str:
-        return self._image(bars(self._at(name), series, title=title, y=y))
+        return bars(self._at(name), {"": heights}, title=title, x=x or label, y=height)
 
     def _at(self, name: str) -> Path:
         return self._folder / f"{name}.svg"
 
-    def _image(self, path: Path) -> str:
-        return image(path)
+
+def _time_axis(times: Sequence[datetime], by_day: bool) -> tuple[str, str]:
+    """How the times of bars are written, and what the axis says about them."""
+    if by_day:
+        return "%d %b", f"day of {times[0]:%Y} (UTC)"
+    if len({time.date() for time in times}) == 1:
+        return "%H", f"hour of {times[0]:%d %b %Y} (UTC)"
+    return "%d %b %Hh", f"hour of {times[0]:%Y} (UTC)"
 
 
 def _summary(stages: Mapping[str, StageState]) -> str:
@@ -154,19 +153,25 @@ def _summary(stages: Mapping[str, StageState]) -> str:
         "rejected": "subscriptions rejected",
         "medoids": "clients with a medoid",
     }
-    parts = [f"<b>{shown(rows[name])}</b> {text}" for name, text in said.items() if name in rows]
-    return f'<p class="run">{" · ".join(parts)}</p>'
+    return facts_of({text: rows[name] for name, text in said.items() if name in rows})
 
 
-def _section(title: str, *parts: str) -> str:
-    inside = [part for part in parts if part]
-    if not inside:
-        return ""
-    return f"<section><h2>{escape(title)}</h2>\n" + "\n".join(inside) + "\n</section>"
+def _section(title: str, *plots: Path | None, tables: Sequence[str] = ()) -> Section:
+    drawn = figures([plot for plot in plots if plot is not None])
+    return Section(title, [block for block in (drawn, tables_beside(tables)) if block])
 
 
-def _rows(stage: StageState) -> list[str]:
-    return [f"{count:,} {name}" for name, count in stage.rows.items()]
+def _stages_table(stages: Mapping[str, StageState]) -> str:
+    rows = {
+        "stage": list(stages),
+        "seconds": [stage.seconds for stage in stages.values()],
+        "rows": [
+            ", ".join(f"{count:,} {name}" for name, count in stage.rows.items())
+            for stage in stages.values()
+        ],
+        "finished": [stage.finished for stage in stages.values()],
+    }
+    return html_table(pa.table(rows), "The stages")
 
 
 def _short(text: str) -> str:

@@ -17,7 +17,7 @@ from kbn.matching import Matcher, Poset
 from kbn.ontology import Ontology
 
 Key = tuple[Peer, int]
-Told = tuple[str, Announce]
+ToTell = tuple[str, Announce]
 
 
 class Wanted(NamedTuple):
@@ -33,7 +33,7 @@ class Register:
     def __init__(self) -> None:
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
-        # Neighbours that are not told of each other's (see `rehoming.py`).
+        # Neighbours that are not told of each other's (see `broker_move.py`).
         self.apart: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
@@ -46,13 +46,13 @@ class Register:
     def entries(self) -> Mapping[Key, Subscription]:
         return self._entries
 
-    def add(self, key: Key, subscription: Subscription) -> list[Told]:
+    def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
         """Enter one; whom to tell what."""
         self._entries[key] = subscription
         told = ((name, a.add(key, subscription)) for name, a in self._others(key[0]))
         return [(name, announce) for name, announce in told if announce is not None]
 
-    def remove(self, key: Key) -> list[Told]:
+    def remove(self, key: Key) -> list[ToTell]:
         """Take one out, if it is there; whom to tell what."""
         if self._entries.pop(key, None) is None:
             return []
@@ -123,7 +123,7 @@ class RoutingTable(Register):
         """The number of distinct filters."""
         return self._matcher.group_count
 
-    def add(self, key: Key, subscription: Subscription) -> list[Told]:
+    def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
         """Enter a subscription; whom to tell what. An error changes nothing."""
         self._matcher.add(subscription, key)
         self._wanting.clear()
@@ -131,7 +131,7 @@ class RoutingTable(Register):
             self._poset.add(subscription, key)
         return super().add(key, subscription)
 
-    def remove(self, key: Key) -> list[Told]:
+    def remove(self, key: Key) -> list[ToTell]:
         """Take a subscription out, if it is there; whom to tell what."""
         if key in self._entries:
             self._matcher.remove(key)

@@ -1,0 +1,346 @@
+"""Client requests: what clients may ask of a broker, and what it does then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, assert_never
+
+from kbn.broker.access import NotGreetedError
+from kbn.broker.changes import Changes
+from kbn.broker.client_session import ClientSession
+from kbn.broker.client_sessions import ClientSessions
+from kbn.broker.contents import Contents
+from kbn.broker.interests import Interests
+from kbn.broker.messages import (
+    Acknowledge,
+    Advertise,
+    Alive,
+    Answer,
+    Ask,
+    Barrier,
+    BarrierReached,
+    ConnAck,
+    Connect,
+    Credit,
+    Done,
+    Envelope,
+    FromClient,
+    Grant,
+    Hops,
+    Leave,
+    Left,
+    Peer,
+    Publish,
+    Redirect,
+    Refused,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
+from kbn.broker.outbox import Outbox
+from kbn.broker.routing_table import Key
+from kbn.broker.settings import Settings
+from kbn.broker.store import KeptClient
+from kbn.errors import InvalidInputError, KbnError
+from kbn.filters import Notification, Subscription
+
+NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a client's request needs of the broker beyond its clients: who it is, to route a
+    notification, and to be called when all that was said before has arrived everywhere.
+    """
+
+    name: str
+    epoch: int
+    publish: Callable[[Envelope, Notification, ClientSession], None]
+    begin_wave: Callable[[Callable[[], None]], None]
+
+
+class ClientRequests:
+    """Handles what clients say.
+
+    `answers` is what the broker itself can be asked, and who answers it. `ontology` is the digest
+    that clients are told.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        settings: Settings,
+        outbox: Outbox,
+        clients: ClientSessions,
+        interests: Interests,
+        contents: Contents,
+        changes: Changes,
+    ) -> None:
+        self.answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self.ontology = ""
+        self.published = 0
+        self.refused = 0
+        self._network = network
+        self._settings = settings
+        self._outbox = outbox
+        self._clients = clients
+        self._interests = interests
+        self._contents = contents
+        self._changes = changes
+
+    def handle(self, message: FromClient, sender: Peer) -> None:
+        """Do what a client asks, or refuse it."""
+        session = self._clients.by_name.get(sender.name)
+        try:
+            if isinstance(message, Connect):
+                self._connect(message, sender, session)
+            elif session is None or not session.is_connected:
+                self._from_stranger(message, sender)
+            else:
+                session.heard_at = self._outbox.now
+                self._request(message, session)
+        except KbnError as error:
+            self.refuse(sender, message, error)
+
+    def _from_stranger(self, message: FromClient, sender: Peer) -> None:
+        if isinstance(message, Leave) and sender.name not in self._clients.by_name:
+            # It has left before, and did not hear our answer.
+            self._outbox.send(sender, Left(message.request))
+            return
+        raise NotGreetedError("say hello first: this broker does not know you (any more)")
+
+    def _request(self, message: FromClient, session: ClientSession) -> None:
+        peer = session.peer
+        match message:
+            case Publish():
+                self._publish(message, session)
+            case Acknowledge(number):
+                self._clients.acked(number, session)
+            case Credit(total):
+                self._clients.credit(total, session)
+            case Subscribe(id, text, is_text):
+                self._subscribe(session, id, self._interests.read(text, is_text=is_text))
+                self._outbox.send(peer, Done("subscribe", id))
+            case Unsubscribe(id):
+                self._unsubscribe(session, id)
+                self._outbox.send(peer, Done("unsubscribe", id))
+            case Advertise(id, text, is_text):
+                self._advertise(session, id, self._interests.read(text, is_text=is_text))
+            case Unadvertise(id):
+                self._unadvertise(session, id)
+                self._outbox.send(peer, Done("unadvertise", id))
+            case Barrier(request):
+                reached = BarrierReached(request)
+                self._network.begin_wave(lambda: self._outbox.send(peer, reached))
+            case Leave(request):
+                self._leave(session, request)
+            case Ask(request, what, about):
+                self._answer(session, request, what, about)
+            case Hops():
+                self._clients.told_hops(message, session)
+                self._changes.of_hops(session.name)
+            case Alive():
+                self._outbox.send(peer, Grant(session.publications.granted))
+            case Connect():
+                raise AssertionError("a connection begins elsewhere")
+            case _:
+                assert_never(message)
+
+    # Coming and going.
+
+    def _connect(self, connect: Connect, sender: Peer, known: ClientSession | None) -> None:
+        settings = self._settings
+        permission = settings.authorizer.admit(connect.client, connect.token)
+        if permission is None:
+            raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
+        if known is not None and connect.epoch < known.epoch:
+            raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
+        if connect.durable and not settings.keeps:
+            raise InvalidInputError("this broker keeps nothing: start it with a store")
+        is_resumed = known is not None and known.epoch == connect.epoch
+        session = self._clients.connect(connect, sender, permission)
+        self._outbox.send(sender, self._welcome(session, is_resumed))
+        if session.redirect is not None:
+            self._outbox.send(sender, Redirect(*session.redirect))
+
+    def _welcome(self, session: ClientSession, is_resumed: bool) -> ConnAck:
+        publications = session.publications
+        return ConnAck(
+            self._network.name,
+            self._network.epoch,
+            self.ontology,
+            publications.stored,
+            publications.granted,
+            self._settings.keeps,
+            is_resumed,
+            in_order=self._settings.routing != "general",
+        )
+
+    def restore(self, kept: KeptClient) -> None:
+        """Attach a durable client that the store has kept, with what it wants."""
+        permission = self._settings.authorizer.admit(kept.name, "")
+        session = self._clients.restore(kept, permission)
+        for id, text in kept.subscriptions.items():
+            subscription = self._interests.read(text, is_text=False)
+            session.subscriptions[id] = subscription
+            self._interests.subscribe((session.peer, id), subscription)
+
+    def _leave(self, session: ClientSession, request: int) -> None:
+        if session.leaving != request:
+            session.leaving = request
+            self._network.begin_wave(lambda: self._drained(session))
+
+    def _drained(self, session: ClientSession) -> None:
+        """All that was on its way to a leaving client is here; nothing more need come."""
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+        self._clients.drained(session)
+
+    def detach(self, session: ClientSession) -> None:
+        """A client is away: a durable one is kept, another forgotten."""
+        session.is_connected = False
+        self._clients.release_publishers(session)
+        for id in list(session.advertisements):
+            self._unadvertise(session, id)
+        if not session.is_durable:
+            self._forget(session)
+
+    def finish(self) -> None:
+        """Deliver what waits, and forget those who have left."""
+        for session in self._clients.send_ready():
+            self._clients.say_left(session)
+            self._forget(session)
+
+    def _forget(self, session: ClientSession) -> None:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+        for id in list(session.advertisements):
+            self._unadvertise(session, id)
+        self._clients.forget(session)
+
+    # Publishing.
+
+    def _publish(self, publish: Publish, session: ClientSession) -> None:
+        if not self._clients.accept(publish, session):
+            return
+        try:
+            notification = self._checked(publish, session)
+        except KbnError as error:
+            self.refuse(session.peer, publish, error)  # before `Taken`, which would confirm it
+            return
+        finally:
+            self._clients.grant(session)
+            if publish.durable:
+                self._outbox.send(session.peer, Taken(publish.number))
+        self.published += 1
+        everywhere = self._settings.advertisements and not self._is_advertised(
+            notification, publish.content, session
+        )
+        envelope = Envelope(
+            session.peer.name,
+            session.epoch,
+            publish.number,
+            publish.time,
+            publish.content,
+            publish.durable,
+            everywhere=everywhere,
+            path=() if session.with_path else None,
+        )
+        self._network.publish(envelope, notification, session)
+
+    def _checked(self, publish: Publish, session: ClientSession) -> Notification:
+        """What a client publishes; a KbnError when it may not."""
+        self._settings.limits.check_content(len(publish.content))
+        if not isfinite(publish.time):
+            raise InvalidInputError("a notification's time of publication is no number")
+        notification = self._contents.read(publish.content)
+        session.permission.check_publish(notification)
+        if publish.durable and not self._settings.keeps:
+            raise InvalidInputError("this broker keeps nothing: start it with a store")
+        return notification
+
+    def _is_advertised(
+        self, notification: Notification, encoded: bytes, session: ClientSession
+    ) -> bool:
+        if NOTHING in encoded:  # below every class, so no two advertisements are apart for it
+            return False
+        ontology = self._interests.table.ontology
+        known = (session.advertisements[id] for id in session.in_force)
+        return any(advertisement.matches(notification, ontology) for advertisement in known)
+
+    # Subscribing and advertising.
+
+    def subscriptions(self) -> dict[Key, Subscription]:
+        """What all clients want now."""
+        return {
+            (session.peer, id): subscription
+            for session in self._clients.by_name.values()
+            for id, subscription in session.subscriptions.items()
+        }
+
+    def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
+        known = session.subscriptions.get(id)
+        if known == subscription:
+            return
+        self._settings.limits.check_subscription(subscription, len(session.subscriptions))
+        session.permission.check_subscribe(subscription)
+        if known is not None:
+            raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
+        self._interests.subscribe((session.peer, id), subscription)
+        self._clients.add_subscription(session, id, subscription)
+        self._changes.of_subscriptions(session.name)
+
+    def _unsubscribe(self, session: ClientSession, id: int) -> None:
+        if self._clients.remove_subscription(session, id):
+            self._interests.unsubscribe((session.peer, id))
+            self._changes.of_subscriptions(session.name)
+
+    def _advertise(self, session: ClientSession, id: int, advertisement: Subscription) -> None:
+        session.permission.check_publish(
+            {c.attribute for filter in advertisement.filters for c in filter}
+        )
+        if id not in session.advertisements:
+            held = len(session.advertisements)
+            self._settings.limits.check_subscription(advertisement, held)
+            session.advertisements[id] = advertisement
+            self._interests.advertise((session.peer, id), advertisement)
+
+        def in_force() -> None:
+            session.in_force.add(id)
+            self._outbox.send(session.peer, Done("advertise", id))
+
+        self._network.begin_wave(in_force)
+
+    def _unadvertise(self, session: ClientSession, id: int) -> None:
+        session.in_force.discard(id)
+        if session.advertisements.pop(id, None) is not None:
+            self._interests.unadvertise((session.peer, id))
+
+    # Answers.
+
+    def _answer(
+        self, session: ClientSession, request: int, what: str, about: dict[str, Any]
+    ) -> None:
+        answer = self.answers.get(what)
+        if answer is None:
+            known = ", ".join(sorted(self.answers))
+            raise InvalidInputError(f"this broker cannot be asked {what!r}; it knows {known}")
+        session.permission.check_manage()
+        self._outbox.send(session.peer, Answer(request, answer(about)))
+
+    def refuse(self, sender: Peer, message: FromClient, error: KbnError) -> None:
+        """Tell a client what was wrong with its message."""
+        self.refused += 1
+        self._outbox.send(sender, _refusal(message, error))
+
+
+def _refusal(message: FromClient, error: KbnError) -> Refused:
+    """What a client is told of an error; the message is named by its id, number or request."""
+    names = ("id", "number", "request")
+    reference = next((getattr(message, name) for name in names if hasattr(message, name)), 0)
+    durable = isinstance(message, Publish) and message.durable
+    what = str(message.__struct_config__.tag)
+    return Refused(what, reference, type(error).__name__, str(error), durable)

@@ -1,0 +1,305 @@
+"""Sessions with clients: who is attached, what each is sent, and how much each may publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import msgpack
+
+from kbn.broker.access import Limits, Permission
+from kbn.broker.client_session import ClientSession
+from kbn.broker.deliveries import Deliveries
+from kbn.broker.kept import ENCODER, Kept
+from kbn.broker.messages import (
+    Connect,
+    Grant,
+    Hops,
+    Left,
+    NewOntology,
+    Peer,
+    Publish,
+    Redirect,
+    ReportHops,
+    Taken,
+)
+from kbn.broker.outbox import Outbox
+from kbn.broker.store import KeptClient, Store
+from kbn.broker.unacked import UnackedQueue
+from kbn.errors import InvalidInputError, LimitError
+from kbn.filters import Subscription
+
+# A report of hops names no more numbers of hops, and no more publishers.
+HOPS_REPORTED_MAX = 1024
+
+# A kept client may do nothing until it comes and shows its token; what it wanted stays.
+_UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False)
+
+
+class ClientSessions:
+    """The clients of one broker. `hops_every_s`: how often subscribers report their hops."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        store: Store,
+        outbox: Outbox,
+        unacked_of: Callable[[Peer], UnackedQueue],
+    ) -> None:
+        self.by_name: dict[str, ClientSession] = {}
+        self.hops_every_s = 0.0
+        self.matched = 0
+        self.delivered = 0
+        self._ready: dict[str, ClientSession] = {}  # who may have something to be sent
+        self._limits = limits
+        self._store = store
+        self._outbox = outbox
+        self._unacked_of = unacked_of
+
+    # Coming and going.
+
+    def connect(self, connect: Connect, peer: Peer, permission: Permission) -> ClientSession:
+        """Begin a connection, with the session the client had or a new one."""
+        session = self.by_name.get(peer.name)
+        if session is None:
+            unacked = self._unacked_of(peer) if connect.durable else None
+            deliveries = Deliveries(unacked, connect.window, connect.when_slow)
+            session = ClientSession(peer, connect.epoch, permission, deliveries)
+            self.by_name[peer.name] = session
+        session.permission = permission
+        session.connect(connect, self._limits)
+        publications = session.publications
+        publications.stored = max(publications.stored, self._stored_of(connect))
+        session.heard_at = self._outbox.now
+        if session.is_durable:
+            deliveries = session.deliveries
+            self._store.keep_client(peer.name, deliveries.window, deliveries.when_slow)
+        self._ready[peer.name] = session
+        return session
+
+    def restore(self, kept: KeptClient, permission: Permission | None) -> ClientSession:
+        """The session of a durable client that the store has kept; its subscriptions come next."""
+        peer = Peer("client", kept.name)
+        deliveries = Deliveries(self._unacked_of(peer), kept.window, kept.when_slow)  # type: ignore[arg-type]
+        session = ClientSession(
+            peer, 0, permission or _UNTIL_IT_COMES, deliveries, is_connected=False
+        )
+        redirect = self._store.marked(f"redirect/{kept.name}")
+        if redirect is not None:
+            session.redirect = msgpack.decode(redirect, type=tuple[str, str])
+        self.by_name[kept.name] = session
+        return session
+
+    def forget(self, session: ClientSession) -> None:
+        """The client is no longer ours; its subscriptions are withdrawn by now."""
+        if session.is_durable:
+            self._store.forget_client(session.name)
+            self._store.unmark(f"redirect/{session.name}")
+        self.by_name.pop(session.name, None)
+        self._ready.pop(session.name, None)
+        self.release_publishers(session)
+
+    def silent(self, since: float) -> list[ClientSession]:
+        """Who is connected and was not heard since then."""
+        sessions = self.by_name.values()
+        return [each for each in sessions if each.is_connected and each.heard_at < since]
+
+    def redirect(self, names: Iterable[str], broker: str, url: str) -> None:
+        """Send clients to another broker."""
+        for name in names:
+            session = self.by_name[name]
+            session.redirect = (broker, url)
+            if session.is_durable:
+                self._store.mark(f"redirect/{name}", msgpack.encode(session.redirect))
+            if session.is_connected:
+                self._outbox.send(session.peer, Redirect(broker, url))
+
+    def tell_ontology(self, digest: str) -> None:
+        """Tell everybody that the broker reasons with another ontology."""
+        for session in self.by_name.values():
+            self._outbox.send(session.peer, NewOntology(digest))
+
+    # What they want.
+
+    def add_subscription(self, session: ClientSession, id: int, subscription: Subscription) -> None:
+        """Keep a subscription that the routing table has taken."""
+        if not session.subscriptions and self.hops_every_s:
+            self._outbox.send(session.peer, ReportHops(self.hops_every_s))
+        session.subscriptions[id] = subscription
+        if session.is_durable:
+            text = json.dumps(subscription.to_json(), separators=(",", ":"))
+            self._store.keep_subscription(session.name, id, text)
+
+    def remove_subscription(self, session: ClientSession, id: int) -> bool:
+        """Forget a subscription; whether there was one."""
+        if session.subscriptions.pop(id, None) is None:
+            return False
+        if session.is_durable:
+            self._store.forget_subscription(session.name, id)
+        return True
+
+    # What they publish.
+
+    def accept(self, publish: Publish, session: ClientSession) -> bool:
+        """Whether to handle a publication: it is the next, and the client was granted it.
+
+        Its number is used up then. LimitError when it was not granted, and nobody stopped it.
+        """
+        publications = session.publications
+        if not publications.is_next(publish):
+            if publish.durable and publish.number <= publications.stored:
+                self._outbox.send(session.peer, Taken(publications.stored))
+            return False
+        if publications.published >= publications.granted:
+            if publications.waits_for:
+                return False
+            raise LimitError(
+                f"more than {self._limits.publish_ahead} notifications ahead of what was granted",
+                limit="notifications published ahead",
+                maximum=self._limits.publish_ahead,
+            )
+        publications.count(publish)
+        if publish.durable:
+            mark = msgpack.encode((session.epoch, publish.number))
+            self._store.mark(f"publisher/{session.name}", mark)
+        return True
+
+    def _stored_of(self, connect: Connect) -> int:
+        """The last durable notification stored of this epoch of a publisher."""
+        known = self._store.marked(f"publisher/{connect.client}")
+        if known is None:
+            return 0
+        epoch, number = msgpack.decode(known)
+        return int(number) if epoch == connect.epoch else 0
+
+    def grant(self, session: ClientSession) -> None:
+        """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
+        total = session.publications.grant(self._limits.publish_ahead)
+        if total is not None:
+            self._outbox.send(session.peer, Grant(total))
+
+    def release_publishers(self, slow: ClientSession) -> None:
+        """Those that a slow client had stopped need not wait for it any longer."""
+        stopped, slow.deliveries.stops = slow.deliveries.stops, set()
+        for name in sorted(stopped):
+            publisher = self.by_name.get(name)
+            if publisher is not None:
+                publisher.publications.waits_for.discard(slow.name)
+                self.grant(publisher)
+
+    # What they are sent.
+
+    def deliver(
+        self, name: str, ids: Iterable[int], kept: Kept, publisher: ClientSession | None
+    ) -> None:
+        """Queue a notification for the client whose subscriptions want it.
+
+        A client that is full stops the publisher, if that is one of ours.
+        """
+        self.matched += 1
+        session = self.by_name[name]
+        deliveries = session.deliveries
+        if deliveries.unacked is not None:
+            deliveries.unacked.push(kept.key(), ENCODER.encode(tuple(ids)), kept.body())
+        else:
+            deliveries.push(tuple(ids), kept.envelope, self._limits)
+            if publisher is not None and deliveries.is_full(self._limits):
+                publisher.publications.waits_for.add(name)
+                deliveries.stops.add(publisher.name)
+        self._ready[name] = session
+
+    def acked(self, number: int, session: ClientSession) -> None:
+        """A client has stored its durable deliveries up to this number."""
+        session.deliveries.ack(number, self._outbox.now)
+        self._ready[session.name] = session
+
+    def credit(self, total: int, session: ClientSession) -> None:
+        """A client may be sent so many, in all since it connected."""
+        session.deliveries.credit = max(session.deliveries.credit, total)
+        self._ready[session.name] = session
+
+    def drained(self, session: ClientSession) -> None:
+        """All that was on its way to a leaving client is here."""
+        session.is_drained = True
+        self._ready[session.name] = session
+
+    def deliver_again(self, after_s: float) -> None:
+        """Send again what clients have not acknowledged for so long."""
+        now = self._outbox.now
+        for session in self.by_name.values():
+            if session.is_connected and session.deliveries.is_stuck(now, after_s):
+                session.deliveries.start_again(now)
+                self._ready[session.name] = session
+
+    def send_ready(self) -> list[ClientSession]:
+        """Send what waits, as far as credit goes; the sessions of those that have left."""
+        ready, self._ready = self._ready, {}
+        for session in ready.values():
+            self._send_deliveries(session)
+        return [session for session in ready.values() if session.has_left]
+
+    def _send_deliveries(self, session: ClientSession) -> None:
+        deliveries = session.deliveries
+        if session.is_connected:
+            for delivery in deliveries.sendable():
+                self.delivered += 1
+                self._outbox.send(session.peer, delivery)
+        if deliveries.when_slow == "block" and deliveries.has_room(self._limits):
+            self.release_publishers(session)
+
+    def say_left(self, session: ClientSession) -> None:
+        """Answer a client that asked to be forgotten."""
+        assert session.leaving is not None
+        self._outbox.send(session.peer, Left(session.leaving))
+
+    # Reports.
+
+    def ask_for_hops(self, every_s: float, names: list[str] | None) -> int:
+        """Have subscribers (None: all, and those who come later) report their hops; how many."""
+        if names is None:
+            self.hops_every_s = every_s
+        wanted = self.by_name.keys() if names is None else set(names)
+        asked = [
+            session
+            for name, session in self.by_name.items()
+            if session.is_connected and session.subscriptions and name in wanted
+        ]
+        for session in asked:
+            self._outbox.send(session.peer, ReportHops(every_s))
+        return len(asked)
+
+    def told_hops(self, hops: Hops, session: ClientSession) -> None:
+        """A client told how far its notifications came."""
+        if max(len(hops.counts), len(hops.publishers)) > HOPS_REPORTED_MAX:
+            raise LimitError(
+                f"a report of hops has at most {HOPS_REPORTED_MAX} lines",
+                limit="lines of a report",
+                maximum=HOPS_REPORTED_MAX,
+            )
+        session.hops = hops
+
+    def check_known(self, names: Iterable[str]) -> None:
+        """Raise InvalidInputError for a name that no client has."""
+        for name in names:
+            if name not in self.by_name:
+                raise InvalidInputError(f"no client here is called {name!r}")
+
+    def subscribers(self) -> list[str]:
+        """The clients that want something."""
+        return [name for name, session in self.by_name.items() if session.subscriptions]
+
+    @staticmethod
+    def status(session: ClientSession) -> dict[str, Any]:
+        """What a person wants to know of a client."""
+        deliveries = session.deliveries
+        unacked = deliveries.unacked
+        return {
+            "client": session.name,
+            "connected": session.is_connected,
+            "durable": unacked is not None,
+            "subscriptions": len(session.subscriptions),
+            "queued": len(deliveries.queue) if unacked is None else len(unacked),
+            "dropped": deliveries.dropped,
+            "published": session.publications.published,
+        }

@@ -1,0 +1,230 @@
+"""Interests: what clients and neighbours want and advertise, and what neighbours are told of it.
+
+The routing table has the subscriptions of clients and the announcements of neighbours; the register
+beside it has their advertisements, where those are used. Each change makes announcements, which go
+to the neighbours that have to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import count
+
+from kbn.broker.announcements import Announcements
+from kbn.broker.messages import Announce
+from kbn.broker.neighbour import Neighbour
+from kbn.broker.routing_table import Key, Register, RoutingTable, ToTell
+from kbn.broker.subscription_reader import SubscriptionReader
+from kbn.errors import KbnError
+from kbn.filters import Subscription, may_intersect
+from kbn.ontology import Ontology
+
+
+class Interests:
+    """Who wants and who advertises what.
+
+    `send` is given the name of a neighbour and what to tell it; `find` knows neighbours by name.
+    With `gated` a neighbour is told only of what its side advertises.
+    """
+
+    def __init__(
+        self,
+        table: RoutingTable,
+        send: Callable[[str, Announce], None],
+        find: Callable[[str], Neighbour | None],
+        *,
+        gated: bool,
+    ) -> None:
+        self.table = table
+        self.advertisements = Register()
+        self._send = send
+        self._find = find
+        self._gated = gated
+        self._reader = SubscriptionReader()
+        self._keys = count(1)  # for what neighbours announce
+
+    def read(self, text: str, *, is_text: bool) -> Subscription:
+        """The subscription (or advertisement) in a text, or in JSON."""
+        return self._reader.read(text, self.table.ontology, is_text=is_text)
+
+    # What clients want and advertise.
+
+    def subscribe(self, key: Key, subscription: Subscription) -> None:
+        """A client wants something; a KbnError changes nothing."""
+        self._tell(self.table.add(key, subscription))
+
+    def unsubscribe(self, key: Key) -> None:
+        self._tell(self.table.remove(key))
+
+    def advertise(self, key: Key, advertisement: Subscription) -> None:
+        """A client may publish something; where advertisements are not used, nobody is told."""
+        if self._gated:
+            self._tell(self.advertisements.add(key, advertisement))
+
+    def unadvertise(self, key: Key) -> None:
+        self._tell(self.advertisements.remove(key))
+
+    # What neighbours announce.
+
+    def announced(self, announce: Announce, neighbour: Neighbour) -> None:
+        """A neighbour says what its side wants or advertises."""
+        for number, text in announce.add:
+            # An error: its ontology has a term that ours has not. While they differ it is sent
+            # everything anyway, and when they agree again it announces anew.
+            with suppress(KbnError):
+                self._add(announce, number, text, neighbour)
+        for number in announce.drop:
+            self._drop(announce, number, neighbour)
+        if announce.what == "advertisement":
+            self.reconsider(neighbour)
+
+    def _add(self, announce: Announce, number: int, text: str, neighbour: Neighbour) -> None:
+        key = (neighbour.peer, next(self._keys))
+        subscription = self.read(text, is_text=False)
+        if announce.what == "interest":
+            self._tell(self.table.add(key, subscription))
+            neighbour.announced.subscriptions[number] = key
+        else:
+            self._tell(self.advertisements.add(key, subscription))
+            neighbour.announced.advertisements[number] = (key, subscription)
+
+    def _drop(self, announce: Announce, number: int, neighbour: Neighbour) -> None:
+        announced = neighbour.announced
+        if announce.what == "interest":
+            if (dropped := announced.subscriptions.pop(number, None)) is not None:
+                self._tell(self.table.remove(dropped))
+        elif (advertised := announced.advertisements.pop(number, None)) is not None:
+            self._tell(self.advertisements.remove(advertised[0]))
+
+    def completed(self, is_complete: bool, neighbour: Neighbour) -> None:
+        """A neighbour says whether it has announced everything."""
+        neighbour.announced.is_complete = is_complete
+        if is_complete:
+            self._forget_stale(neighbour)
+
+    def forget(self, neighbour: Neighbour) -> None:
+        """Forget all that a neighbour wanted and advertised; its session is over."""
+        neighbour.begin_session()
+        neighbour.link.channel = None
+        self._forget_stale(neighbour)
+
+    def _forget_stale(self, neighbour: Neighbour) -> None:
+        subscriptions, advertisements = neighbour.announced.take_stale()
+        for key in subscriptions:
+            self._tell(self.table.remove(key))
+        for key in advertisements:
+            self._tell(self.advertisements.remove(key))
+
+    # What neighbours are told.
+
+    def join(self, neighbour: Neighbour) -> None:
+        """Work out what a neighbour is to be told, from the beginning."""
+        ontology = self.table.ontology
+        if neighbour.role != "child":
+            neighbour.told.subscriptions = self._announcements_for(neighbour.name, ontology)
+            self.table.join(neighbour.name, neighbour.told.subscriptions)
+        if self._gated:
+            neighbour.told.advertisements = Announcements(ontology, "advertisement")
+            self.advertisements.join(neighbour.name, neighbour.told.advertisements)
+
+    def leave(self, neighbour: Neighbour) -> None:
+        """A neighbour is one no longer."""
+        self.table.leave(neighbour.name)
+        self.advertisements.leave(neighbour.name)
+        self.forget(neighbour)
+
+    def keep_apart(self, names: frozenset[str]) -> None:
+        """Tell none of these neighbours what another of them wants (see `broker_move.py`)."""
+        self.table.apart = self.advertisements.apart = names
+
+    def everything_for(self, neighbour: Neighbour) -> list[Announce]:
+        """All that a neighbour must be told when a session begins."""
+        if self._gated:
+            self.table.reconsider(neighbour.name)
+        told = (neighbour.told.subscriptions, neighbour.told.advertisements)
+        return [each.everything() for each in told if each is not None and each.filters]
+
+    def reconsider(self, neighbour: Neighbour) -> None:
+        """Tell a neighbour what has become, or is no longer, worth telling it."""
+        if self._gated:
+            for announce in self.table.reconsider(neighbour.name):
+                self._send(neighbour.name, announce)
+
+    def _announcements_for(self, name: str, ontology: Ontology | None) -> Announcements:
+        gate = partial(self._may_be_published, name) if self._gated else None
+        return Announcements(ontology, "interest", gate)
+
+    def _may_be_published(self, name: str, subscription: Subscription) -> bool:
+        """Whether the neighbour's side may publish what the subscription wants."""
+        neighbour = self._find(name)
+        if neighbour is None or not neighbour.announced.is_complete:
+            return True
+        return any(
+            may_intersect(wanted, advertised, self.table.ontology)
+            for advertisement in neighbour.announced.all_advertised()
+            for advertised in advertisement.filters
+            for wanted in subscription.filters
+        )
+
+    def _tell(self, to_tell: list[ToTell]) -> None:
+        for name, announce in to_tell:
+            self._send(name, announce)
+
+    # Another ontology.
+
+    def rebuilding(
+        self,
+        ontology: Ontology | None,
+        wanted: Mapping[Key, Subscription],
+        neighbours: Iterable[Neighbour],
+    ) -> Callable[[], RoutingTable]:
+        """A function, for any thread, that makes the table anew for another ontology.
+
+        `wanted` is what clients want; what the ontology does not know is left out.
+        """
+        told = [each for each in neighbours if each.role != "child"]
+        keeps_roots = self.table.keeps_roots
+
+        def rebuild() -> RoutingTable:
+            table = RoutingTable(ontology, keeps_roots=keeps_roots)
+            for neighbour in told:
+                table.join(neighbour.name, self._announcements_for(neighbour.name, ontology))
+            for key, subscription in wanted.items():
+                with suppress(KbnError):
+                    table.add(key, subscription)
+            return table
+
+        return rebuild
+
+    def use_table(
+        self, table: RoutingTable, wanted: Mapping[Key, Subscription]
+    ) -> list[tuple[Key, KbnError]]:
+        """Go on with a table that was rebuilt, brought to what clients want now.
+
+        Returns whose subscription its ontology does not know, and why.
+        """
+        self._reader.clear()
+        table.apart = self.advertisements.apart
+        self.table = table
+        for key in [key for key in table.entries if key not in wanted]:
+            table.remove(key)
+        unknown = []
+        for key, subscription in wanted.items():
+            if key not in table:
+                try:
+                    table.add(key, subscription)
+                except KbnError as error:
+                    unknown.append((key, error))
+        return unknown
+
+    def learn_again(self, neighbour: Neighbour) -> None:
+        """After a change of the table: have a neighbour say everything again, and be told anew."""
+        neighbour.announced.subscriptions = {}
+        neighbour.announced.stale_subscriptions = []
+        neighbour.announced.is_complete = neighbour.told.is_complete = False
+        if neighbour.role != "child":
+            neighbour.told.subscriptions = self.table.told(neighbour.name)
+            if neighbour.told.subscriptions is None:
+                self.join(neighbour)

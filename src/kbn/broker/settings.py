@@ -1,0 +1,54 @@
+"""Settings: what a broker can be told when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from kbn.broker.access import AllowAll, Authorizer, Limits
+from kbn.broker.neighbour_sessions import Routing
+from kbn.broker.store import Store
+from kbn.ontology import Ontology
+
+
+class SettingsGiven(TypedDict, total=False):
+    """The fields of `Settings`, as arguments of `Broker`; None stands for what is usual."""
+
+    routing: Routing
+    ontology: Ontology | None
+    ontology_digest: str
+    store: Store | None
+    keeps: bool
+    advertisements: bool
+    authorizer: Authorizer | None
+    limits: Limits | None
+    keeps_roots: bool
+    now: float
+    heartbeat_s: float
+    dead_after_s: float
+    retransmit_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a broker behaves.
+
+    `keeps` is False where the store does not outlive the process: durable requests are refused
+    then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is None on
+    links that neither lose nor reorder.
+    """
+
+    routing: Routing = "acyclic"
+    keeps: bool = True
+    advertisements: bool = False
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    limits: Limits = field(default_factory=Limits)
+    heartbeat_s: float = 1.0
+    dead_after_s: float = 5.0
+    retransmit_s: float | None = None
+
+    @classmethod
+    def of(cls, given: SettingsGiven) -> Settings:
+        """The settings among a broker's arguments; the rest is what it starts with."""
+        chosen = {k: v for k, v in given.items() if k in cls.__slots__ and v is not None}
+        return cls(**chosen)  # type: ignore[arg-type]
