@@ -88,7 +88,7 @@ def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
     ):
         [answer] = talk.say(ANN, message)
         assert isinstance(answer, Refused)
-        assert answer.kind == "NotGreetedError"
+        assert answer.kind == "NotConnectedError"
     assert len(talk.broker.table) == 0
 
 
@@ -305,7 +305,7 @@ def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
     assert "move, report-hops, status" in refused.reason
 
 
-def test_alone_everything_is_settled_at_once() -> None:
+def test_alone_everything_is_in_force_at_once() -> None:
     talk = Talk()
     assert talk.say(ANN, Connect("ann", 1), Barrier(4))[-1] == BarrierReached(4)
 

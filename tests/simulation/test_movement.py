@@ -10,7 +10,7 @@ from kbn import InvalidInputError, Network
 from kbn.broker.access import AllowAll, Permission
 from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
-from kbn.simulation.network import SimulatedClient
+from kbn.simulation.client import SimulatedClient
 
 HIERARCHY = Topology.hierarchy({"r": None, "a": "r", "b": "r", "x": "a", "y": "x", "c": "b"})
 PEERS = Topology.peers([("r", "a"), ("r", "b"), ("x", "a"), ("b", "c"), ("x", "y")])
@@ -150,7 +150,7 @@ def test_a_durable_client_that_was_away_gets_what_it_missed() -> None:
     assert received(ann) == [{"k": 1}, {"k": 2}]
 
 
-def test_what_is_wished_in_the_middle_of_a_move_is_settled_when_the_old_broker_has_let_go() -> None:
+def test_a_subscription_made_during_a_move_is_in_force_when_the_old_broker_has_let_go() -> None:
     network = Network({"r": None, "a": "r", "b": "r"}, ticks=True)
     ann = network.client("ann", at="a", durable=True)
     bob = network.client("bob", at="r")
@@ -163,8 +163,8 @@ def test_what_is_wished_in_the_middle_of_a_move_is_settled_when_the_old_broker_h
     request = ann.barrier()
     network.run_for(3)
     assert not ann.has("barrier", request)
-    # One that only the new wish wants, and a newer one of the same publisher that both brokers
-    # deliver: calling the wish settled now would promise the first, which comes second.
+    # One that only the new subscription wants, and a newer one of the same publisher that both
+    # brokers deliver: confirming the barrier now would promise the first, which comes second.
     bob.publish({"k": 1}, durable=True)
     bob.publish({"k": 11}, durable=True)
     network.run_for(1)
@@ -296,7 +296,7 @@ def test_a_broker_moves_however_much_is_published_meanwhile() -> None:
     assert len(ann.received) == FORWARDED_AHEAD_MAX + 100
 
 
-def test_nothing_is_called_settled_before_those_behind_a_moving_broker_know() -> None:
+def test_nothing_is_called_in_force_before_those_behind_a_moving_broker_know() -> None:
     links = [("x", "a"), ("a", "r"), ("r", "b"), ("y", "x")]
     network = Network(Topology.peers(links), ticks=True)
     ann = network.client("ann", at="r", durable=True)
@@ -395,18 +395,22 @@ def test_a_broker_comes_back_to_one_that_did_not_hear_of_its_leaving() -> None:
 
 
 class NoMovers(AllowAll):
-    """Admits everybody but broker x."""
+    """Admits everybody but broker x, once it is closed."""
+
+    is_closed = False
 
     def admit(self, name: str, token: str) -> Permission | None:
-        return None if name == "x" else super().admit(name, token)
+        return None if name == "x" and self.is_closed else super().admit(name, token)
 
 
 def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:
-    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, authorizer=NoMovers())
+    door = NoMovers()
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, authorizer=door)
     ann = network.client("ann", at="r", durable=True)
     bob = network.client("bob", at="x")
     ann.subscribe("k >= 0")
     network.run_for(1)
+    door.is_closed = True
     for _ in range(2):
         network.move_broker("x", "b")
         bob.publish({"k": 1}, durable=True)

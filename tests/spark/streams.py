@@ -16,7 +16,8 @@ from random import Random
 from kbn.filters import Notification, Subscription
 from kbn.matching.linear_scan import LinearScan
 from kbn.matching.store import SubscriptionStore
-from kbn.spark.io.sources import FilesSource, Offset, lines
+from kbn.spark.io.slices import lines
+from kbn.spark.io.sources import FilesSource, Offset
 
 Pair = tuple[str, str, str]
 

@@ -18,8 +18,8 @@ class NotAllowedError(KbnError):
     """A client asked for what it may not do."""
 
 
-class NotGreetedError(KbnError):
-    """A client is not attached: it must say hello (again) before anything else."""
+class NotConnectedError(KbnError):
+    """A client is not attached: it must send `Connect` (again) before anything else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, assert_never
 
-from kbn.broker.access import NotGreetedError
+from kbn.broker.access import NotConnectedError
 from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
@@ -110,7 +110,7 @@ class ClientRequests:
             # It has left before, and did not hear our answer.
             self._outbox.send(sender, Left(message.request))
             return
-        raise NotGreetedError("say hello first: this broker does not know you (any more)")
+        raise NotConnectedError("send Connect first: this broker does not know you (any more)")
 
     def _request(self, message: FromClient, session: ClientSession) -> None:
         peer = session.peer

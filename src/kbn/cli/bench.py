@@ -135,7 +135,7 @@ class Input:
 class Engines:
     """Which engines run, and how much the slow ones get."""
 
-    engines: Annotated[str, typer.Option(help="Which engines, by commas: index, scan, poset.")] = (
+    engines: Annotated[str, typer.Option(help="The engines to run, separated by commas.")] = (
         "index,scan,poset"
     )
     slow_subscriptions: Annotated[
@@ -210,7 +210,7 @@ class SparkInput:
     relational: Annotated[
         int, typer.Option(help="How many of them Spark SQL gets; 0 leaves it out.")
     ] = 100
-    cores: Annotated[str, typer.Option(help="On how many cores, by commas.")] = "1,2"
+    cores: Annotated[str, typer.Option(help="Numbers of cores, separated by commas.")] = "1,2"
     shards: Annotated[int, typer.Option(help="In how many shards to compile.")] = 1
     memory: Annotated[str, typer.Option(help="The JVM's memory.")] = "2g"
     seed: Seed = 0
@@ -249,10 +249,10 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 def bench_stream(
     rate: Annotated[int, typer.Option(help="Notifications a second.")] = 10_000,
     subscriptions: Annotated[int, typer.Option(help="How many subscriptions.")] = 100_000,
-    seconds: Annotated[float, typer.Option(help="For how long, after warming up.")] = 30.0,
-    warm: Annotated[float, typer.Option(help="Seconds that are not counted.")] = 15.0,
+    seconds: Annotated[float, typer.Option(help="How many seconds to measure.")] = 30.0,
+    warm: Annotated[float, typer.Option(help="How many seconds to warm up before.")] = 15.0,
     expand: Annotated[
-        bool, typer.Option("--expand", help="Deliver pairs; without, counts by filter.")
+        bool, typer.Option("--expand", help="Deliver pairs instead of counts by filter.")
     ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -274,15 +274,13 @@ def bench_stream(
 @app.command("broker", short_help="One broker over TCP: notifications a second, and how late.")
 def bench_broker(
     subscribers: Annotated[
-        str, typer.Option(help="How many subscribers, by commas; a row each.")
+        str, typer.Option(help="Numbers of subscribers, separated by commas; a row each.")
     ] = "1,100,10000",
     loaded: Annotated[
-        int, typer.Option(help="One more row with so many subscriptions loaded; 0 leaves it out.")
+        int, typer.Option(help="Subscriptions of one more row; 0 leaves it out.")
     ] = 1_000_000,
     notifications: Annotated[int, typer.Option(help="How many notifications.")] = 100_000,
-    topics: Annotated[
-        bool, typer.Option(help="Run mosquitto beside, where it is installed.")
-    ] = True,
+    topics: Annotated[bool, typer.Option(help="Also run mosquitto, where it is installed.")] = True,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:

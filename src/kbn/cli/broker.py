@@ -50,18 +50,25 @@ class Tls:
     """Certificates: the broker's own, and whose it trusts."""
 
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Speak TLS, with this.")
+        Path | None,
+        typer.Option("--tls-cert", metavar="FILE", help="The certificate to speak TLS with."),
     ] = None
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of that certificate.")
     ] = None
     tls_client_ca: Annotated[
         Path | None,
-        typer.Option("--tls-client-ca", metavar="FILE", help="Admit only certificates of this."),
+        typer.Option(
+            "--tls-client-ca",
+            metavar="FILE",
+            help="Admit only clients with certificates of this CA.",
+        ),
     ] = None
     tls_ca: Annotated[
         Path | None,
-        typer.Option("--tls-ca", metavar="FILE", help="Trust this of brokers it connects to."),
+        typer.Option(
+            "--tls-ca", metavar="FILE", help="The CA to trust when it connects to other brokers."
+        ),
     ] = None
 
     def check(self) -> None:
@@ -93,14 +100,17 @@ class Neighbours:
         RoutingMode | None,
         typer.Option(
             "--routing",
-            help="The overlay's shape, alike at all brokers; acyclic unless --parent is given.",
+            help="The overlay's shape, the same at all brokers [default: hierarchical with "
+            "--parent, else acyclic].",
         ),
     ] = None
     parent: Annotated[
-        str | None, typer.Option("--parent", metavar="URL", help="The broker above this one.")
+        str | None,
+        typer.Option("--parent", metavar="URL", help="The parent of this broker in a hierarchy."),
     ] = None
     peer: Annotated[
-        list[str], typer.Option("--peer", metavar="URL", help="A neighbour; may be repeated.")
+        list[str],
+        typer.Option("--peer", metavar="URL", help="A broker to link with; may be repeated."),
     ] = field(default_factory=list)
 
     def check(self) -> None:
@@ -135,33 +145,40 @@ class BrokerOptions:
     """Everything a broker is told."""
 
     name: Annotated[
-        str, typer.Option("--name", help="What others know it by; the host and port, unless given.")
+        str, typer.Option("--name", help="Its name in the overlay [default: host and port].")
     ] = ""
-    host: Annotated[str, typer.Option("--host", help="Where to listen.")] = "127.0.0.1"
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes one that is free.")
+        int,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, help="The port to listen on; 0 takes a free one."
+        ),
     ] = 7420
     neighbours: Neighbours
     reasoning: OntologyOptions
     store: Annotated[
         Path | None,
-        typer.Option("--store", metavar="FILE", help="Keep here what must outlive the process."),
+        typer.Option(
+            "--store", metavar="FILE", help="The database for what must survive a restart."
+        ),
     ] = None
     sync: Annotated[
-        Sync, typer.Option("--sync", help="full survives a power failure, and is slower.")
+        Sync, typer.Option("--sync", help="full survives a power failure and is slower.")
     ] = Sync.NORMAL
     advertisements: Annotated[
         bool,
-        typer.Option("--advertisements", help="Tell of subscriptions only where publishers are."),
+        typer.Option("--advertisements", help="Send subscriptions only towards advertisements."),
     ] = False
     keep_roots: Annotated[
         bool,
-        typer.Option("--keep-roots", help="Let kbn status say how many filters no other covers."),
+        typer.Option("--keep-roots", help="Let kbn status count the filters that no other covers."),
     ] = False
     tls: Tls
     access: Annotated[
         Path | None,
-        typer.Option("--access", metavar="FILE", help="Who may come in and do what (YAML, JSON)."),
+        typer.Option(
+            "--access", metavar="FILE", help="The access file: who may connect and do what."
+        ),
     ] = None
     token: Annotated[
         str,
@@ -169,14 +186,14 @@ class BrokerOptions:
             "--token",
             envvar="KBN_TOKEN",
             metavar="TEXT",
-            help="Shown to the parent and peers.",
+            help="The token for the parent and peers.",
             show_default=False,
         ),
     ] = ""
     trigger: Annotated[
         str | None,
         typer.Option(
-            "--trigger", metavar="URL", help="Be managed: report to the trigger broker there."
+            "--trigger", metavar="URL", help="Report to this trigger broker, and be managed."
         ),
     ] = None
     limit: Annotated[
@@ -186,11 +203,14 @@ class BrokerOptions:
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            "--metrics-port", min=0, max=65535, help="Serve /health and /metrics here (HTTP)."
+            "--metrics-port",
+            min=0,
+            max=65535,
+            help="Serve /health and /metrics over HTTP on this port.",
         ),
     ] = None
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", help="Where to listen for that.")
+        str, typer.Option("--metrics-host", help="The address for --metrics-port.")
     ] = "127.0.0.1"
 
     @property
@@ -257,6 +277,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         options.known_as,
         routing=options.neighbours.mode.value,
         links=tuple(links),
+        token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
         ontology=reasoning.load(),
         store=None if kept is None else SqliteStore(kept, options.sync.value),

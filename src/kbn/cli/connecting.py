@@ -23,24 +23,30 @@ DEFAULT_URL = "kbn://127.0.0.1:7420"
 CertificateFile = Annotated[
     Path | None,
     typer.Option(
-        "--tls-cert", exists=True, dir_okay=False, metavar="FILE", help="Your own certificate."
+        "--tls-cert", exists=True, dir_okay=False, metavar="FILE", help="Your certificate."
     ),
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option("--tls-key", exists=True, dir_okay=False, metavar="FILE", help="Its key."),
+    typer.Option(
+        "--tls-key",
+        exists=True,
+        dir_okay=False,
+        metavar="FILE",
+        help="The key of your certificate.",
+    ),
 ]
 TrustedFile = Annotated[
     Path | None,
     typer.Option(
         "--tls-ca", exists=True, dir_okay=False, metavar="FILE",
-        help="Whose certificates to trust; without it, those the system trusts.",
+        help="The CA to trust [default: those of the system].",
     ),
 ]  # fmt: skip
 Token = Annotated[
     str,
     typer.Option(
-        "--token", envvar="KBN_TOKEN", metavar="TEXT", help="Shown to the broker.",
+        "--token", envvar="KBN_TOKEN", metavar="TEXT", help="Your token for the broker.",
         show_default=False,
     ),
 ]  # fmt: skip
@@ -78,7 +84,7 @@ class Connecting:
     wait_s: Annotated[
         float,
         typer.Option(
-            "--wait", min=0.1, metavar="S", help="How long the broker may take to answer."
+            "--wait", min=0.1, metavar="S", help="How many seconds the broker may take to answer."
         ),
     ] = 5.0
 

@@ -36,7 +36,7 @@ def demo(
         Path, typer.Option("--out", file_okay=False, help="Folder for the data and the results.")
     ] = FOLDER,
     feeds: Annotated[int, typer.Option(min=1, help="Podcast feeds, of 50 episodes each.")] = 400,
-    subscriptions: Annotated[int, typer.Option(min=1, help="How many of them.")] = 100_000,
+    subscriptions: Annotated[int, typer.Option(min=1, help="How many subscriptions.")] = 100_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same day.")] = 0,
     spark_master: SparkMaster = None,
     as_json: AsJson = False,

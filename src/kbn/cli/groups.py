@@ -40,7 +40,10 @@ def groups(
     advertisements: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", exists=True, dir_okay=False, help="JSON lines, one publisher each."
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="The advertisements: JSON lines, one publisher each.",
         ),
     ],
     strategy: Annotated[
@@ -49,7 +52,7 @@ def groups(
     connections: Annotated[
         int | None,
         typer.Option(
-            "--connections", "-c", min=1, help="The most a publisher has, if its line does not say."
+            "--connections", "-c", min=1, help="The limit of a publisher whose line gives none."
         ),
     ] = None,
     order: Annotated[

@@ -28,17 +28,20 @@ class OnSpark:
     ] = False
     spark_master: SparkMaster = None
     out: Annotated[
-        Path | None, typer.Option("--out", file_okay=False, help="With --spark: where to.")
+        Path | None,
+        typer.Option("--out", file_okay=False, help="With --spark: the folder for the tables."),
     ] = None
     format: Annotated[
         str, typer.Option("--format", help="With --spark: json, cloudevents, csv, parquet or rss.")
     ] = "json"
     mapping: Annotated[
         Path | None,
-        typer.Option("--mapping", metavar="FILE", help="With --spark: what fields become."),
+        typer.Option(
+            "--mapping", metavar="FILE", help="With --spark: the mapping from fields to attributes."
+        ),
     ] = None
     lines: Annotated[
-        bool, typer.Option("--lines", help="With --spark: JSON lines of the matches as well.")
+        bool, typer.Option("--lines", help="With --spark: also write the matches as JSON lines.")
     ] = False
 
     def source(self, notifications: Path) -> dict[str, str]:

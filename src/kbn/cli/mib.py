@@ -50,12 +50,15 @@ def mib(
         Kinds | None, typer.Option("--kind", "-k", help="broker, subscriber or publisher.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", "-w", help="Only those for which this CEL holds.")
+        str | None,
+        typer.Option("--where", "-w", help="Only those for which this CEL condition holds."),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", "-c", help="Which fields, with commas between.")
+        str | None, typer.Option("--columns", "-c", help="The fields to show, separated by commas.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many; 0: all.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="How many at most; 0 shows all.")
+    ] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Look into a MIB as of its last commit: how many objects there are, or the objects of a kind.

@@ -143,7 +143,7 @@ def compile_(
     files: Files,
     reading: Reading,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Reason anew and keep nothing.")
+        bool, typer.Option("--no-cache", help="Neither read nor write the cache.")
     ] = False,
     time_limit: Annotated[
         float, typer.Option(min=0.1, help="Seconds an external reasoner may take.")
@@ -178,7 +178,10 @@ def show(
     term: Annotated[
         str | None,
         typer.Option(
-            "--term", "-t", metavar="TERM", help="Show this one: an IRI, a CURIE or a local name."
+            "--term",
+            "-t",
+            metavar="TERM",
+            help="The term to show: an IRI, a CURIE or a local name.",
         ),
     ] = None,
     reading: Reading,

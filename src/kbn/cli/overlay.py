@@ -35,12 +35,14 @@ app = typer.Typer(
 @with_options
 def up(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The overlay, as YAML.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The YAML file that describes the overlay.")
+    ],
     command: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[-- COMMAND...]",
-            help="Run this when all are up, end them when it ends, and take its exit code.",
+            help="Run this command when all are up; end them with it, with its exit code.",
             show_default=False,
         ),
     ] = None,
@@ -48,11 +50,12 @@ def up(
         bool,
         typer.Option(
             "--managed",
-            help="With a trigger broker, a policy server and a simulated population.",
+            help="Add a trigger broker, a policy server and a simulated population.",
         ),
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0.1, metavar="S", help="How long starting may take.")
+        float,
+        typer.Option("--wait", min=0.1, metavar="S", help="How many seconds starting may take."),
     ] = 120.0,
     logs: Logs = QUIET,
     as_json: AsJson = False,
@@ -218,14 +221,16 @@ def _print(overlay: Overlay, as_json: bool) -> None:
 @with_options
 def move(
     *,
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="Where they shall go.")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The broker they move to.")],
     clients: Annotated[
-        str | None, typer.Option("--clients", metavar="A,B", help="Whom, by their names.")
+        str | None, typer.Option("--clients", metavar="A,B", help="The clients to move, by name.")
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="All clients with subscriptions.")
+        bool, typer.Option("--all", help="Move all clients that have subscriptions.")
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Connect as the client of this name.")
+    ] = None,
     connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:

@@ -56,7 +56,10 @@ class Planning:
         ),
     ] = None
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, show_default="0", help="With traffic.")
+        int | None,
+        typer.Option(
+            "--seed", min=0, show_default="0", help="With traffic: the seed of the search."
+        ),
     ] = None
 
     @property
@@ -98,7 +101,10 @@ def plan(
     brokers: Annotated[
         str,
         typer.Option(
-            "--brokers", "-b", metavar="A,B,…", help="Their names, the top of the hierarchy first."
+            "--brokers",
+            "-b",
+            metavar="A,B,…",
+            help="Names of the brokers, the top of the hierarchy first.",
         ),
     ],
     planning: Planning,
@@ -106,7 +112,13 @@ def plan(
     reasoning: Level = Reasoning.RDFS,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", dir_okay=False, metavar="FILE", help="Keep the plan here."),
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            metavar="FILE",
+            help="Also write the plan to this file.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -61,7 +61,7 @@ def check(
 @app.command("list")
 def list_(
     paths: Annotated[
-        bool, typer.Option("--paths", help="Print the files, to copy and change.")
+        bool, typer.Option("--paths", help="Print the paths of the files, to copy and change.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

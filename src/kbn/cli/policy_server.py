@@ -41,7 +41,7 @@ class PolicyServerOptions:
             "-o",
             metavar="FILE",
             parser=ontology_file,
-            help="What the overlay's brokers reason with; may be repeated.",
+            help="The ontology of the overlay's brokers; may be repeated.",
         ),
     ] = field(default_factory=list)
     reasoning: Level = Reasoning.RDFS
@@ -51,32 +51,36 @@ class PolicyServerOptions:
             "--policies",
             "-p",
             metavar="PATH",
-            help="A file of policies or a folder of them, read again when changed; those that "
-            "come with kbn, unless given.",
+            help="A file or folder of policies, read again when it changes [default: the "
+            "policies that come with kbn].",
         ),
     ] = field(default_factory=list)
     mib: Annotated[
         Path | None,
-        typer.Option("--mib", metavar="FILE", help="Keep here what is known of the overlay."),
+        typer.Option(
+            "--mib", metavar="FILE", help="The database for what is known of the overlay."
+        ),
     ] = None
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="Go by this plan (see kbn plan), always."),
+        typer.Option("--plan", metavar="FILE", help="Keep to this plan (see kbn plan)."),
     ] = None
     load_max: Annotated[
         float,
         typer.Option(
-            "--load-max", min=1.0, help="A broker has at most so many fair shares of the clients."
+            "--load-max", min=1.0, help="The most clients a broker may have, in fair shares."
         ),
     ] = 2.0
     spare: Annotated[
         list[str],
-        typer.Option("--spare", metavar="BROKER", help="Holds no clusters until it is added."),
+        typer.Option(
+            "--spare", metavar="BROKER", help="This broker holds no clusters until it is added."
+        ),
     ] = field(default_factory=list)
     name: Annotated[
         str,
         typer.Option(
-            "--name", help="Of several servers the first by name acts; host and pid, unless given."
+            "--name", help="Of several servers the first by name acts [default: host and pid]."
         ),
     ] = ""
 

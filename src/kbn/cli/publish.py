@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Durable ones that may be on their way to the store at once.
 AHEAD_MAX = 256
-SETTLE_S = 5.0
+BARRIER_S = 5.0
 SHOWN_MAX = 20
 READ_BYTES = 1 << 16
 
@@ -37,7 +37,9 @@ class Management:
     trigger: Annotated[
         str | None,
         typer.Option(
-            "--trigger", metavar="URL", help="Be managed: publish where the policy server says."
+            "--trigger",
+            metavar="URL",
+            help="Publish where the policy server behind this trigger broker says.",
         ),
     ] = None
     ontology: Annotated[
@@ -47,7 +49,7 @@ class Management:
             "-o",
             metavar="FILE",
             parser=ontology_file,
-            help="What --trigger needs to know what is published about; may be repeated.",
+            help="With --trigger: the ontology you publish in; may be repeated.",
         ),
     ] = field(default_factory=list)
 
@@ -62,14 +64,17 @@ class Publishing:
 
     durable: Annotated[
         bool,
-        typer.Option("--durable", help="Each is stored, and then reaches durable subscribers."),
+        typer.Option(
+            "--durable", help="Store each; it then reaches durable subscribers for certain."
+        ),
     ] = False
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="So many a second at most.")
+        float | None,
+        typer.Option("--rate", min=0.001, help="How many to publish a second at most."),
     ] = None
-    name: Annotated[str | None, typer.Option("--name", help="The publisher's name.")] = None
+    name: Annotated[str | None, typer.Option("--name", help="Your name as a publisher.")] = None
     with_path: Annotated[
-        bool, typer.Option("--with-path", help="Have brokers note their names on the way.")
+        bool, typer.Option("--with-path", help="Record the brokers that each one passes.")
     ] = False
 
 
@@ -86,7 +91,13 @@ def publish(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", exists=True, dir_okay=False, help="Read one a line from it."),
+        typer.Option(
+            "--file",
+            "-f",
+            exists=True,
+            dir_okay=False,
+            help="Read notifications from this file, one a line.",
+        ),
     ] = None,
     publishing: Publishing,
     management: Management,
@@ -292,7 +303,7 @@ class _Quick:
     async def finish(self) -> None:
         """Wait until the broker has handled all of them, for as long as is reasonable."""
         try:
-            async with asyncio.timeout(SETTLE_S):
+            async with asyncio.timeout(BARRIER_S):
                 await self._client.barrier()
         except TimeoutError:
             remark("all were sent; part of the network has not answered yet")
@@ -313,13 +324,13 @@ class _Durable:
         self._ahead.append((where, asyncio.ensure_future(work)))
         await asyncio.sleep(0)  # it is sent now, so all are sent in order
         while len(self._ahead) >= AHEAD_MAX or (self._ahead and self._ahead[0][1].done()):
-            await self._settle_first()
+            await self._finish_first()
 
     async def finish(self) -> None:
         while self._ahead:
-            await self._settle_first()
+            await self._finish_first()
 
-    async def _settle_first(self) -> None:
+    async def _finish_first(self) -> None:
         where, task = self._ahead.popleft()
         try:
             await task

@@ -21,13 +21,15 @@ def status(
     *,
     watch: Annotated[
         float | None,
-        typer.Option("--watch", min=0.1, metavar="S", help="Again and again, every so often."),
+        typer.Option("--watch", min=0.1, metavar="S", help="Show it again every S seconds."),
     ] = None,
     over: Annotated[
         float,
-        typer.Option("--over", min=0, metavar="S", help="How long to count for the rates."),
+        typer.Option("--over", min=0, metavar="S", help="How many seconds to measure rates for."),
     ] = 1.0,
-    name: Annotated[str | None, typer.Option("--name", help="Whom to come in as.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Connect as the client of this name.")
+    ] = None,
     connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:

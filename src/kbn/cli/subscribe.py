@@ -21,7 +21,7 @@ from kbn.wording import counted
 if TYPE_CHECKING:
     from kbn.transport import Client, Delivery, Feed
 
-SETTLE_S = 5.0
+BARRIER_S = 5.0
 SEEN_MAX = 100_000
 
 
@@ -30,13 +30,14 @@ class Ending:
     """When it ends, and what happens then."""
 
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="End after so many.")
+        int | None, typer.Option("--count", "-n", min=1, help="End after this many notifications.")
     ] = None
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, metavar="S", help="End after so long.")
+        float | None,
+        typer.Option("--timeout", min=0, metavar="S", help="End after this many seconds."),
     ] = None
     forget: Annotated[
-        bool, typer.Option("--forget", help="In the end, have the broker forget a durable client.")
+        bool, typer.Option("--forget", help="At the end, let the broker forget the durable client.")
     ] = False
 
 
@@ -45,23 +46,23 @@ def subscribe(
     *,
     filters: Annotated[
         list[str],
-        typer.Argument(metavar="FILTER...", help="What is wanted, in the text language."),
+        typer.Argument(metavar="FILTER...", help="Filters in the text language."),
     ],
     durable: Annotated[
         bool,
-        typer.Option("--durable", help="The broker keeps what comes while this client is away."),
+        typer.Option("--durable", help="The broker keeps what arrives while you are away."),
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", help="The client's name; a durable one must have one.")
+        str | None, typer.Option("--name", help="Your name as a client; --durable needs one.")
     ] = None,
     ending: Ending,
     with_facts: Annotated[
         bool,
-        typer.Option("--with-facts", help="With id, publisher, time, hops, path, broker."),
+        typer.Option("--with-facts", help="Print id, publisher, time, hops, path and broker too."),
     ] = False,
     connecting: Connecting,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Results are JSON lines in any case.")
+        bool, typer.Option("--json", help="Has no effect: results are always JSON lines.")
     ] = False,
 ) -> None:
     """Print each notification that satisfies one of the filters, as a line of JSON.
@@ -125,7 +126,7 @@ async def _subscribe(client: Client, filters: list[str], printer: _Printer, endi
             await asyncio.gather(*work, telling, return_exceptions=True)
         if ending.forget:
             with suppress(TimeoutError):
-                async with asyncio.timeout(SETTLE_S):
+                async with asyncio.timeout(BARRIER_S):
                     await client.leave()
 
 
@@ -149,7 +150,7 @@ async def _tell(client: Client, count: int) -> None:
     """Say when the subscriptions are in force."""
     what = f"subscribed to {counted(count, 'filter')} at {client.broker}"
     try:
-        async with asyncio.timeout(SETTLE_S):
+        async with asyncio.timeout(BARRIER_S):
             await client.barrier()
         remark(what)
     except TimeoutError:

@@ -51,6 +51,10 @@ def annotate(
     `fields` says for each attribute which kind of term its names are of: term (any), class,
     individual or property; `Mapping.terms` is such a dictionary. What names no term stays the text
     it is, or is left out with "drop"; either way it is listed in the column `unrecognised`.
+
+    ```python
+    annotated = annotate(notifications, "podcast.ttl", {"category": "class"})
+    ```
     """
     wanted = checked_fields(fields)
     if unrecognised not in ("keep", "drop"):
@@ -65,7 +69,12 @@ def annotate(
 
 
 def unrecognised(annotated: DataFrame) -> DataFrame:
-    """How many notifications hold each text that names no term: the table UNRECOGNISED."""
+    """How many notifications hold each text that names no term: the table UNRECOGNISED.
+
+    ```python
+    unrecognised(annotated).orderBy("notifications", ascending=False).show()
+    ```
+    """
     each = F.explode(F.array_distinct("unrecognised")).alias("each")
     counted = annotated.select(each).groupBy("each").agg(F.count("*").alias("notifications"))
     return counted.select(F.col("each.attribute"), F.col("each.text"), F.col("notifications"))

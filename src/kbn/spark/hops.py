@@ -25,6 +25,10 @@ def hops(deliveries: DataFrame, threshold: float = THRESHOLD) -> DataFrame:
     `deviation` is that of the population. A subscriber is misplaced when the mean is above
     `threshold`. Rows that lack a subscriber or the hops are left out. On a stream this is an
     aggregation, for update and complete mode, and its state holds every delivery.
+
+    ```python
+    hops(deliveries).where("misplaced").show()
+    ```
     """
     if not threshold >= 0:
         raise InvalidInputError(f"the threshold is a number of hops, 0 or more, not {threshold!r}")
@@ -48,7 +52,12 @@ def hops(deliveries: DataFrame, threshold: float = THRESHOLD) -> DataFrame:
 
 
 def hop_histogram(deliveries: DataFrame) -> DataFrame:
-    """How many of all deliveries, and what share of them, took how many hops."""
+    """How many of all deliveries, and what share of them, took how many hops.
+
+    ```python
+    hop_histogram(deliveries).orderBy("hops").show()
+    ```
+    """
     if deliveries.isStreaming:
         raise InvalidInputError(
             "shares are of the deliveries there are: call hop_histogram on a batch "

@@ -85,6 +85,11 @@ def read(
 
     `path` is a file, a directory (read with all below it), a pattern, or several. `options` go to
     Spark's reader, such as `maxFilesPerTrigger` for a stream. What is not there is refused at once.
+
+    ```python
+    ingested = read(spark, "feeds/*.xml", "rss")
+    arriving = read(spark, "inbox", "json", {"id": "id"}, stream=True)
+    ```
     """
     _check_format(format, FORMATS)
     rules = _mapping(mapping)
@@ -118,6 +123,11 @@ def ingest(records: DataFrame, format: str, mapping: AnyMapping | None = None) -
     With the format json, cloudevents or rss there is a record in each row's column `value`, text or
     binary, as a queue gives it; columns `topic`, `partition` and `offset` say where it stood. With
     the format rows every row is a record and every column a field.
+
+    ```python
+    messages = spark.readStream.format("kafka").options(**options).load()
+    ingested = ingest(messages, "cloudevents")
+    ```
     """
     _check_format(format, (*_OF_TEXT, *_OF_COLUMNS))
     rules = _mapping(mapping)
@@ -137,13 +147,23 @@ def ingest(records: DataFrame, format: str, mapping: AnyMapping | None = None) -
 
 def notifications(ingested: DataFrame, *, distinct: bool = False) -> DataFrame:
     """What could be read. With `distinct`, one per id: a shuffle, and in a stream a growing state
-    unless the stream has a watermark."""
+    unless the stream has a watermark.
+
+    ```python
+    published = notifications(read(spark, "posts.jsonl", "json"), distinct=True)
+    ```
+    """
     found = ingested.where(F.col("reason").isNull()).select(*NOTIFICATIONS.names)
     return found.dropDuplicates(["id"]) if distinct else found
 
 
 def quarantine(ingested: DataFrame) -> DataFrame:
-    """What could not be read, with the reason."""
+    """What could not be read, with the reason.
+
+    ```python
+    quarantine(ingested).groupBy("reason").count().show()
+    ```
+    """
     return ingested.where(F.col("reason").isNotNull()).select(*QUARANTINE.names)
 
 

@@ -54,6 +54,7 @@ from kbn.matching import (
 from kbn.ontology import Ontology
 from kbn.spark.columns import COUNTS, INGESTED, SUBSCRIPTIONS, WHY
 from kbn.spark.shared import ontology_path, shared_directory, visible
+from kbn.spark.worker_view import WORKER_VIEW
 
 VERSION = "version"
 SHARD = "_shard"
@@ -75,6 +76,11 @@ def compile_subscriptions(
     `strict` it is an error. A `directory` that is a store already gets a new version, which
     replaces all it held. Without one the store is made in a place of its own under KBN_SHARED_DIR,
     or in this machine's cache.
+
+    ```python
+    store = compile_subscriptions(subscriptions, "podcast.ttl", "store")
+    matches = match(notifications, store)
+    ```
     """
     if shards < 1:
         raise InvalidInputError(f"shards must be at least 1, not {shards}")
@@ -113,6 +119,11 @@ def match(
     Gives notification, subscription and subscriber; with `why` also the reasons, one per
     constraint, which takes as long as asking the plain evaluator does. With `expand=False`, one row
     per notification, with the distinct filters it satisfies and how many subscriptions have each.
+
+    ```python
+    matches = match(notifications, subscriptions, "podcast.ttl", why=True)
+    matches.where("subscriber = 'ann'").show(truncate=False)
+    ```
     """
     if why and not expand:
         raise InvalidInputError("why goes with pairs: leave expand=True")
@@ -184,7 +195,7 @@ class MatchJob:
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
             for part, version, shard in self._parts(batch):
-                view = _view(self.directory, self.identity, version, shard)
+                view = WORKER_VIEW.of(self.directory, self.identity, version, shard)
                 try:
                     yield from self._matched(view, part)
                 except InvalidInputError as error:
@@ -281,28 +292,6 @@ _REPORT_ARROW = pa.schema(
         ("example", pa.string()),
     ]
 )
-
-# What this worker has open: a view, and the store and shard it is of. One is enough: a worker works
-# on one job at a time, and opening is cheap. The identity matters: a store may have been made anew
-# in the same place, with the same versions.
-_open: dict[tuple[str, int | None], StoreView] = {}
-
-
-def _view(directory: str, identity: str, version: int, shard: int | None) -> StoreView:
-    key = (identity, shard)
-    view = _open.get(key)
-    if view is not None and view.version == version:
-        return view
-    store = SubscriptionStore.open(visible(directory))
-    if store.identity != identity:
-        raise InvalidInputError(f"{directory} is another store now: call match again")
-    base = store.base_of(version)
-    if view is None or view.base != base or view.version > version:
-        _open.clear()
-        view = StoreView(store, base, None if shard is None else [shard])
-        _open[key] = view
-    view.advance(version)
-    return view
 
 
 def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]]:

@@ -63,6 +63,10 @@ def interests(clients: DataFrame, prefixes: Mapping[str, str] | None = None) -> 
     `clients` are SUBSCRIPTIONS or NOTIFICATIONS. `prefixes` are what filters may use besides those
     they declare (`Ontology.prefixes`). A row in which nothing is named gives one with a null term,
     so that no client is lost. Rows without a client are left out.
+
+    ```python
+    interests(subscriptions, ontology.prefixes).groupBy("term").count().show()
+    ```
     """
     if set(INTERESTS.names) <= set(clients.columns):
         return clients.select(*INTERESTS.names)
@@ -88,6 +92,11 @@ def medoids(
     `clients` are SUBSCRIPTIONS, NOTIFICATIONS or INTERESTS. A client of whose terms none has a
     place on the map has nulls. On a stream this is an aggregation, for update and complete mode,
     and its state holds every mention.
+
+    ```python
+    placed = medoids(subscriptions, "podcast.ttl")
+    placed.groupBy("cluster").count().show()
+    ```
     """
     path = ontology_path(ontology)
     named = interests(clients, opened_ontology(path).prefixes)

@@ -34,7 +34,12 @@ DOCUMENT = StructType([StructField("value", StringType())])
 
 
 def clusters(spark: SparkSession, ontology: Ontology | str | os.PathLike[str]) -> DataFrame:
-    """The cluster of every class and individual of an ontology: CLUSTERS; null for one without."""
+    """The cluster of every class and individual of an ontology: CLUSTERS; null for one without.
+
+    ```python
+    clusters(spark, "podcast.ttl").where("cluster is not null").show()
+    ```
+    """
     work = partial(list_clusters, path=ontology_path(ontology))
     return spark.range(1, numPartitions=1).mapInArrow(work, CLUSTERS)
 
@@ -49,6 +54,10 @@ def plan(
     """Which cluster lives on which broker, and how many clients have their medoid in it: PLAN.
 
     `medoids` are MEDOIDS, of this ontology. Brokers are named from the top of their hierarchy down.
+
+    ```python
+    planned = plan(medoids(subscriptions, "podcast.ttl"), "podcast.ttl", ["dublin", "cork"])
+    ```
     """
     if medoids.isStreaming:
         raise InvalidInputError(
@@ -71,6 +80,11 @@ def plan_json(
     """A PLAN as the JSON text that a policy server reads (`kbn.Plan.from_json`), in one row.
 
     `brokers` are those it was made for, and `planner` is the name of who made it.
+
+    ```python
+    (row,) = plan_json(planned, "podcast.ttl", ["dublin", "cork"]).collect()
+    Path("plan.json").write_text(row.value)
+    ```
     """
     work = partial(
         write_plan, path=ontology_path(ontology), brokers=tuple(brokers), planner=planner

@@ -43,6 +43,10 @@ def session(
 
     A master that begins with `sc://` is a Spark Connect server; `sc://local[2]` starts one here.
     Under spark-submit, leave `master` out: what it was started with counts.
+
+    ```python
+    spark = session("local[2]", settings={"spark.driver.memory": "4g"})
+    ```
     """
     # Workers would take `python3` from the PATH otherwise: another Python, without kbn.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

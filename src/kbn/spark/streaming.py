@@ -56,6 +56,13 @@ def match_stream(
     `DataStreamWriter.trigger` takes, {"availableNow": True} for one. Rows that ingesting refused
     go to the folder `quarantine`, where there is one. `options` are the sink's (`fileFormat`,
     `host` and `port`), `how` is what `match` takes. Read the result with `read_delivered(path)`.
+
+    ```python
+    arriving = notifications(read(spark, "inbox", "json", stream=True))
+    now = {"availableNow": True}
+    query = match_stream(arriving, "store", "delivered", "checkpoint", trigger=now)
+    query.awaitTermination()
+    ```
     """
     if not notifications.isStreaming:
         raise InvalidInputError("match_stream is for streaming DataFrames: use match for this one")
@@ -160,6 +167,11 @@ def kafka_source(
 
     `options` are the connector's: kafka.bootstrap.servers, subscribe, startingOffsets… A message
     that is no notification is known by its topic, partition and offset.
+
+    ```python
+    options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "posts"}
+    posts = notifications(kafka_source(spark, options))
+    ```
     """
     with _connector():
         messages = spark.readStream.format("kafka").options(**options).load()
@@ -186,6 +198,11 @@ def kafka_sink(
 
     `options` are the connector's: kafka.bootstrap.servers, topic… At least once: a batch that runs
     again after a crash is sent again, so consumers tell rows apart by what is in them.
+
+    ```python
+    options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "matches"}
+    query = kafka_sink(match(posts, "store"), options, "checkpoint", key="subscriber")
+    ```
     """
     writer = to_kafka(rows, key).writeStream.format("kafka").options(**options)
     writer = writer.option("checkpointLocation", str(checkpoint))

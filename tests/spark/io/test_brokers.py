@@ -47,7 +47,8 @@ from kbn.spark.io.parts import write_part
 from kbn.spark.io.publishing import publish_pending
 from kbn.spark.io.row_notifications import check_publishable, notifications
 from kbn.spark.io.sink import BatchWriter, StreamWriter
-from kbn.spark.io.sources import Offset, lines
+from kbn.spark.io.slices import lines
+from kbn.spark.io.sources import Offset
 from kbn.spark.io.spool import Spool
 from kbn.spark.matching import match
 from kbn.transport import server_tls

@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.spark.io.sources import (
-    File,
-    FilesSource,
-    Offset,
-    Slice,
-    lines,
-    lines_before,
-    local_path,
-    pieces,
-)
+from kbn.spark.io.slices import Slice, lines, lines_before, pieces
+from kbn.spark.io.sources import File, FilesSource, Offset, local_path
 
 
 class FolderSource(FilesSource):
@@ -250,7 +242,7 @@ def test_a_missing_folder_is_invalid(tmp_path: Path) -> None:
 def test_pieces_are_cut_at_line_ends_and_small_files_go_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbn.spark.io.sources.PIECE_BYTES_MIN", 100)
+    monkeypatch.setattr("kbn.spark.io.slices.PIECE_BYTES_MIN", 100)
     whole = [b"%d" % n for n in range(300)]
     (tmp_path / "big").write_bytes(b"\n".join(whole))
     slices = [Slice(str(tmp_path / "big"), 0, (tmp_path / "big").stat().st_size)]

@@ -13,7 +13,8 @@ from threading import Thread
 import pytest
 
 from kbn.errors import KbnError
-from kbn.spark.io.sources import Offset, lines
+from kbn.spark.io.slices import lines
+from kbn.spark.io.sources import Offset
 from kbn.spark.io.spool import SocketSource, Spool
 
 LIMIT_S = 60.0

@@ -18,7 +18,7 @@ It is made of parts that do not know each other; the core passes values between 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 from kbn.broker.client.deliveries import Deliveries
 from kbn.broker.client.effects import (
@@ -35,6 +35,7 @@ from kbn.broker.client.inbox import Inbox
 from kbn.broker.client.move import ClientMove, MoveEvent, MoveStep
 from kbn.broker.client.publisher import Publisher
 from kbn.broker.client.requests import CHANGES, Request, Requests
+from kbn.broker.client.session import BrokerSession
 from kbn.broker.client.settings import ClientSettings
 from kbn.broker.client.subscriptions import Subscriptions
 from kbn.broker.client.timer import Timer
@@ -53,7 +54,6 @@ from kbn.broker.messages import (
     Left,
     Message,
     NewOntology,
-    Peer,
     Redirect,
     Refused,
     ReportHops,
@@ -64,21 +64,6 @@ from kbn.broker.messages import (
 )
 
 REPEATED_MAX = 64
-
-
-class BrokerSession:
-    """What the client knows of its conversation with one broker."""
-
-    __slots__ = ("broker", "granted", "inbox", "known_epoch", "peer", "requests", "state")
-
-    def __init__(self, broker: str, inbox: Inbox, requests: Requests) -> None:
-        self.broker = broker
-        self.peer = Peer("broker", broker)
-        self.inbox = inbox
-        self.requests = requests
-        self.state: Literal["away", "connecting", "attached"] = "away"
-        self.granted = 0  # how much may be published, when the connection began
-        self.known_epoch = 0  # the epoch of the broker that was told our subscriptions
 
 
 class ClientCore:
@@ -390,7 +375,7 @@ class ClientCore:
             self._out.append(Confirmed("barrier", number))
 
     def _refused(self, refused: Refused, session: BrokerSession) -> None:
-        if refused.kind == "NotGreetedError":
+        if refused.kind == "NotConnectedError":
             if session.state == "attached":
                 self._connect(session)
             return

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from kbn.spark.io.outbox import Frame, acknowledge, frames
     from kbn.spark.io.outcomes import Outcome, Refused, Row, batches
     from kbn.spark.io.sink import read_delivered
-    from kbn.spark.io.sources import FilesSource, Offset, Slice, Source, local_path
+    from kbn.spark.io.slices import Slice
+    from kbn.spark.io.sources import FilesSource, Offset, Source, local_path
     from kbn.spark.io.table_rows import batch_outcomes
     from kbn.spark.io.whole_files import COMPRESSED, CONTENT_BYTES_MAX, file_outcomes
 
@@ -82,7 +83,7 @@ __getattr__ = on_first_use(
         "Part": "kbn.spark.io.manifests",
         "Refused": "kbn.spark.io.outcomes",
         "Row": "kbn.spark.io.outcomes",
-        "Slice": "kbn.spark.io.sources",
+        "Slice": "kbn.spark.io.slices",
         "Source": "kbn.spark.io.sources",
         "TERM_KINDS": "kbn.spark.io.conversions",
         "TimeFormat": "kbn.spark.io.conversions",

@@ -25,7 +25,8 @@ from pathlib import Path
 from threading import Event
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
-from kbn.spark.io.sources import Slice, local_path
+from kbn.spark.io.slices import Slice
+from kbn.spark.io.sources import local_path
 from kbn.spark.io.spool import POLL_S, Receiver, Spool, SpooledSource
 from kbn.transport import Client, Feed, Item, connect, parse_url
 

@@ -43,16 +43,8 @@ from kbn.spark.io.json_texts import JsonReader
 from kbn.spark.io.manifests import Delivered
 from kbn.spark.io.outcomes import Outcome, Refused, batches
 from kbn.spark.io.parts import read_part
-from kbn.spark.io.sources import (
-    FilesSource,
-    Offset,
-    Slice,
-    Source,
-    lines,
-    lines_before,
-    local_path,
-    pieces,
-)
+from kbn.spark.io.slices import Slice, lines, lines_before, pieces
+from kbn.spark.io.sources import FilesSource, Offset, Source, local_path
 from kbn.spark.io.spool import SocketSource
 
 if TYPE_CHECKING:
@@ -71,7 +63,13 @@ SPARKS_OWN = {"checkpointLocation", "queryName"}
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format "kbn" known to a session."""
+    """Make the format "kbn" known to a session.
+
+    ```python
+    register(spark)
+    posts = spark.readStream.format("kbn").option("subscriptions", "store").load("inbox")
+    ```
+    """
     spark.dataSource.register(KbnSource)
 
 
@@ -298,7 +296,7 @@ def offset(reached: Offset, version: int | None) -> dict[str, Any]:
 
 
 def newest_version(store: str | None, before: int) -> int | None:
-    """The newest version of a store, which has gone on since the version of the batch before."""
+    """The newest version of a store; KbnError when it is older than the batch before saw it."""
     if store is None:
         return None
     # Here and not above: only the process that plans needs it, and it brings the kernels along.

@@ -56,7 +56,12 @@ FEED_MAPPING = Mapping(
 
 
 def feed_outcomes(content: bytes, source: str | None, mapping: Mapping | None) -> Iterator[Outcome]:
-    """Each item of a feed as a notification; a bad one is refused alone, a bad feed as a whole."""
+    """Each item of a feed as a notification; a bad one is refused alone, a bad feed as a whole.
+
+    >>> feed = b"<rss><channel><item><guid>1</guid><title>Tea</title></item></channel></rss>"
+    >>> [outcome.attributes for outcome in feed_outcomes(feed, "tea.xml", None)]
+    ['{"title":"Tea"}']
+    """
     mapping = FEED_MAPPING if mapping is None else mapping.with_envelope(*_ENVELOPE)
     try:
         found = list(items(content))

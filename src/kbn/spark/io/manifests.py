@@ -96,7 +96,7 @@ class Delivered:
         return (self.manifests / _name(batch)).exists()
 
     def commit(self, manifest: Manifest, stream: str | None = None) -> bool:
-        """Deliver a batch; False, and its parts are gone, when it was delivered before."""
+        """Deliver a batch; False, with its parts deleted, when it was delivered before."""
         self.prepare()
         if stream is not None:
             self.claim(stream)
@@ -174,7 +174,13 @@ class Delivered:
 
 
 def link(path: Path, content: str) -> bool:
-    """Write a file as a whole where there is none; False when there is one."""
+    """Write a file as a whole where there is none; False when there is one.
+
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "0.json"
+    >>> link(path, "{}"), link(path, "{}")
+    (True, False)
+    """
     beside = path.parent / f".{uuid4().hex}"
     try:
         with open(beside, "x", encoding="utf-8") as stream:

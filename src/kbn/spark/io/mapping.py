@@ -49,7 +49,7 @@ class Field:
     split: str | None = None
     default: Any = None
     required: bool | None = None
-    moment: TimeFormat = ISO
+    time_format: TimeFormat = ISO
 
     def read(self, record: MappingABC[str, Any], columnar: bool) -> Any:
         """The attribute's value in JSON form, None when absent; InvalidInputError if it is wrong.
@@ -90,7 +90,7 @@ class Field:
         if self.kind != "string" and isinstance(value, str) and not value.strip():
             return None
         if self.kind == "time":
-            return {"time": print_time(self.moment.read(self.field, value))}
+            return {"time": print_time(self.time_format.read(self.field, value))}
         return CONVERSIONS[self.kind](value)
 
 
@@ -122,7 +122,7 @@ class Mapping:
     publisher: str | None = None
     constant_publisher: str | None = None
     time: str | None = None
-    moment: TimeFormat = ISO
+    time_format: TimeFormat = ISO
     attributes: MappingABC[str, Field] | None = None
     csv: Csv = field(default_factory=Csv)
 
@@ -202,7 +202,7 @@ class Mapping:
         if self.time is None:
             return None
         value = _present(record, self.time, columnar)
-        return None if value is None else self.moment.read(self.time, value)
+        return None if value is None else self.time_format.read(self.time, value)
 
     def _attributes(self, record: MappingABC[str, Any], columnar: bool) -> str:
         if self.attributes is None:

@@ -91,16 +91,21 @@ def checked_mapping(data: object, where: str) -> Mapping:
 
 
 def mapping_of(form: MappingForm, place: Place) -> Mapping:
-    """The mapping a form declares; `place` is where it stands."""
+    """The mapping a form declares; `place` is where it stands.
+
+    >>> form = MappingForm(id="guid")
+    >>> mapping_of(form, Document.of({}, "a mapping").root).id
+    'guid'
+    """
     publisher, constant = _publisher(form.publisher, place.at("publisher"))
-    time, moment = _time(form.time, place.at("time"))
+    time, time_format = _time(form.time, place.at("time"))
     attributes = place.at("attributes")
     return Mapping(
         id=form.id,
         publisher=publisher,
         constant_publisher=constant,
         time=time,
-        moment=moment,
+        time_format=time_format,
         attributes=None
         if form.attributes is None
         else {
@@ -121,7 +126,7 @@ def _publisher(form: str | PublisherForm | None, place: Place) -> tuple[str | No
 def _time(form: str | TimeForm | None, place: Place) -> tuple[str | None, TimeFormat]:
     if not isinstance(form, TimeForm):
         return form, TimeFormat()
-    return form.field, _moment(form.format, form.zone, place)
+    return form.field, _time_format(form.format, form.zone, place)
 
 
 def _field(name: str, form: str | FieldForm | None, place: Place) -> Field:
@@ -129,18 +134,18 @@ def _field(name: str, form: str | FieldForm | None, place: Place) -> Field:
         return Field(form or name)
     if form.kind != "time" and (form.format, form.zone) != (None, None):
         raise place.error("`format` and `zone` go with `as: time`")
-    moment = _moment(form.format, form.zone, place)
-    made = Field(form.field or name, form.kind, form.split, None, form.required, moment)
+    time_format = _time_format(form.format, form.zone, place)
+    made = Field(form.field or name, form.kind, form.split, None, form.required, time_format)
     if form.default is None:
         return made
     try:
         default = made.converted(form.default)
     except InvalidInputError as error:
         raise place.at("default").error(str(error)) from None
-    return Field(made.field, made.kind, made.split, default, made.required, made.moment)
+    return Field(made.field, made.kind, made.split, default, made.required, made.time_format)
 
 
-def _moment(form: str | None, zone: str | None, place: Place) -> TimeFormat:
+def _time_format(form: str | None, zone: str | None, place: Place) -> TimeFormat:
     if form is not None and form not in TIME_FORMATS and "%" not in form:
         hint = or_one_of(form, (*TIME_FORMATS, "a pattern such as %d/%m/%Y"))
         raise place.at("format").error(f"{form!r:.60} is unknown{hint}")

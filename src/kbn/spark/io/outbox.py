@@ -112,7 +112,17 @@ def _acknowledged(answer: bytes) -> Any:
 
 
 def frames(stream: IO[bytes]) -> Iterator[Frame]:
-    """The frames that come over a connection, each as a whole; half a frame at its end is none."""
+    """The frames that come over a connection, each as a whole; half a frame at its end is none.
+
+    ```python
+    with socket.create_server(("", 4000)) as server:
+        connection, _ = server.accept()
+        with connection.makefile("rwb") as stream:
+            for frame in frames(stream):
+                keep(frame.stream, frame.batch, frame.rows)
+                acknowledge(stream, frame)
+    ```
+    """
     while head := stream.readline():
         about = json.loads(head)
         lines = [stream.readline() for _ in range(about["rows"])]
@@ -123,6 +133,13 @@ def frames(stream: IO[bytes]) -> Iterator[Frame]:
 
 
 def acknowledge(stream: IO[bytes], frame: Frame) -> None:
-    """Say that a frame is safe with us. Say it also of one that was here before."""
+    """Say that a frame is safe with us. Say it also of one that was here before.
+
+    >>> import io
+    >>> stream = io.BytesIO()
+    >>> acknowledge(stream, Frame("a stream", 12, ()))
+    >>> stream.getvalue()
+    b'{"acknowledged": 12}\\n'
+    """
     stream.write(json.dumps({"acknowledged": frame.batch}).encode() + b"\n")
     stream.flush()

@@ -55,7 +55,12 @@ Outcome = Row | Refused
 
 
 def batches(outcomes: Iterable[Outcome]) -> Iterator[pa.RecordBatch]:
-    """The outcomes as Arrow batches of the schema INGESTED, each of bounded size."""
+    """The outcomes as Arrow batches of the schema INGESTED, each of bounded size.
+
+    >>> row = Row("n1", None, None, '{"topic":"tea"}')
+    >>> [made.num_rows for made in batches([row, Refused("a.csv", 2, "x", "no number")])]
+    [2]
+    """
     rows: list[Row] = []
     refused: list[Refused] = []
     size = 0

@@ -66,7 +66,7 @@ def read_part(path: Path, schema: pa.Schema) -> pa.Table:
                 rows = [json.loads(line) for line in stream]
             table = pa.Table.from_pylist([_from_json(row, schema) for row in rows], schema)
     except FileNotFoundError:
-        raise KbnError(f"{path} is gone: a manifest names it, so it was delivered") from None
+        raise KbnError(f"{path} is missing, and a manifest names it: put it back") from None
     return table.select(schema.names).cast(schema)
 
 

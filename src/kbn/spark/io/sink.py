@@ -39,7 +39,13 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 def read_delivered(directory: str | Path) -> pa.Table:
-    """All rows that were delivered into a folder; the batches of a stream in their order."""
+    """All rows that were delivered into a folder; the batches of a stream in their order.
+
+    ```python
+    matches.write.format("kbn").mode("append").save("delivered")
+    table = read_delivered("delivered")
+    ```
+    """
     delivered = Delivered(directory)
     tables = []
     for manifest in delivered.batches():

@@ -22,19 +22,15 @@ those has changed:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 from kbn.errors import InvalidInputError, KbnError
-
-BLOCK = 1 << 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PIECE_BYTES_MIN = 1 << 20
-PIECE_BYTES_MAX = 32 << 20
+from kbn.spark.io.slices import BLOCK, Slice, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +74,6 @@ class File:
     changed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The bytes from `start` to `end` of a file: whole lines."""
-
-    path: str
-    start: int
-    end: int
-
-
 class Source(Protocol):
     """A sequence of lines a stream can be read from.
 
@@ -106,7 +93,11 @@ class Source(Protocol):
 
 
 def local_path(given: str) -> str:
-    """The absolute path that a path or a file: address names: tasks run in folders of their own."""
+    """The absolute path that a path or a file: address names: tasks run in folders of their own.
+
+    >>> local_path("/data/inbox"), local_path("file:///data/inbox")
+    ('/data/inbox', '/data/inbox')
+    """
     scheme, colon, rest = given.partition(":")
     if not colon or "/" in scheme:
         return os.path.abspath(given)
@@ -308,67 +299,6 @@ def _cut(files: Sequence[File], start: Offset, end: Offset) -> list[tuple[str, i
     return found
 
 
-def pieces(slices: Sequence[Slice], tasks: int) -> list[tuple[Slice, ...]]:
-    """The slices in portions for one task each, cut at line ends: about so many of equal size.
-
-    A task has a cost of its own, so small batches get fewer; and it has a buffer for one Arrow
-    batch only, so large ones get more.
-    """
-    total = sum(each.end - each.start for each in slices)
-    wanted = min(PIECE_BYTES_MAX, max(PIECE_BYTES_MIN, -(-total // tasks)))
-    portions: list[tuple[Slice, ...]] = []
-    portion: list[Slice] = []
-    room = wanted
-    for part in (part for whole in slices for part in _parts(whole, wanted)):
-        portion.append(part)
-        room -= part.end - part.start
-        if room <= 0:
-            portions.append(tuple(portion))
-            portion, room = [], wanted
-    return [*portions, tuple(portion)] if portion else portions
-
-
-def _parts(whole: Slice, wanted: int) -> Iterator[Slice]:
-    begin = whole.start
-    # A last part of less than half the size is not worth a task of its own.
-    while whole.end - begin > wanted * 3 // 2:
-        with _opened(whole.path) as stream:
-            stream.seek(begin + wanted - 1)
-            stream.readline()
-            end = min(stream.tell(), whole.end)
-        yield Slice(whole.path, begin, end)
-        begin = end
-    if begin < whole.end:
-        yield Slice(whole.path, begin, whole.end)
-
-
-def lines(part: Slice) -> Iterator[tuple[int, bytes]]:
-    """Each line with its number among the slice's, from 1."""
-    left = part.end - part.start
-    with _opened(part.path) as stream:
-        stream.seek(part.start)
-        number = 0
-        while left > 0 and (line := stream.readline(left)):
-            left -= len(line)
-            if part.start == number == 0:
-                line = line.removeprefix(BYTE_ORDER_MARK)
-            number += 1
-            yield number, line.rstrip(b"\r\n")
-    if left > 0:
-        raise KbnError(f"{part.path} is shorter than when it was planned: put it back as it was")
-
-
-def lines_before(part: Slice) -> int:
-    """The number of lines of the file that stand before the slice."""
-    count = 0
-    with _opened(part.path) as stream:
-        left = part.start
-        while left and (block := stream.read(min(BLOCK, left))):
-            count += block.count(b"\n")
-            left -= len(block)
-    return count
-
-
 def _check_not_shorter(file: File, begin: int) -> None:
     if file.size < begin:
         raise KbnError(
@@ -382,7 +312,7 @@ def _last_line_end(path: Path, begin: int, file: File) -> int:
     end = file.size
     if begin == end:
         return end
-    with _opened(path) as stream:
+    with opened(path) as stream:
         while end > begin:
             first = max(begin, end - BLOCK)
             stream.seek(first)
@@ -398,7 +328,7 @@ def _after_rows(path: Path, begin: int, end: int, rows_max: int) -> tuple[int, i
     rows, at = 0, begin
     if begin == end:  # it may be gone by now
         return end, rows
-    with _opened(path) as stream:
+    with opened(path) as stream:
         stream.seek(begin)
         while at < end and (block := stream.read(min(BLOCK, end - at))):
             found = block.count(b"\n")
@@ -414,13 +344,6 @@ def _nth_line_end(block: bytes, count: int) -> int:
     for _ in range(count):
         at = block.index(b"\n", at) + 1
     return at
-
-
-def _opened(path: str | Path) -> BinaryIO:
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise KbnError(f"{path}: {error.strerror}; it was there when it was listed") from error
 
 
 def _named(late: Mapping[str, int], shown_max: int = 5) -> str:

@@ -30,7 +30,8 @@ from threading import Event, Thread
 from typing import BinaryIO
 
 from kbn.errors import KbnError
-from kbn.spark.io.sources import BLOCK, File, FilesSource, Offset
+from kbn.spark.io.slices import BLOCK
+from kbn.spark.io.sources import File, FilesSource, Offset
 
 SEGMENT_BYTES = 64 << 20
 LINE_BYTES_MAX = 64 << 20

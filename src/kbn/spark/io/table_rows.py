@@ -41,6 +41,10 @@ def batch_outcomes(
 
     Without a mapping, a table of kbn's own (id, publisher, time, attributes) is read as such, and
     of any other every column is an attribute.
+
+    >>> batch = pa.RecordBatch.from_pylist([{"id": "n1", "topic": "tea"}])
+    >>> [row.id for row in batch_outcomes(batch, None, None, Mapping(id="id"))]
+    ['n1']
     """
     is_own = mapping is None and "attributes" in batch.schema.names
     is_own = is_own and set(batch.schema.names) <= _OWN

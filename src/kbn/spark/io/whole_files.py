@@ -41,7 +41,12 @@ _DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException, Un
 def file_outcomes(
     source: str, content: bytes | None, format: str, mapping: Mapping | None
 ) -> Iterator[Outcome]:
-    """The outcome of every record in the file at `source`; its `content` where that is given."""
+    """The outcome of every record in the file at `source`; its `content` where that is given.
+
+    >>> found = file_outcomes("menu.csv", b"id,topic\\nn1,tea\\n", "csv", Mapping(id="id"))
+    >>> [row.id for row in found]
+    ['n1']
+    """
     count = 0
     try:
         with _opened(source, content) as stream:

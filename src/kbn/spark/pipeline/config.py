@@ -160,12 +160,25 @@ class PipelineForm(Form, frozen=True):
 
 
 def load_config(path: str | Path) -> PipelineConfig:
-    """The pipeline a YAML file declares; InvalidInputError names the line and key of a mistake."""
+    """The pipeline a YAML file declares; InvalidInputError names the line and key of a mistake.
+
+    ```python
+    config = load_config("pets.yaml")
+    print(config.output, [source.format for source in config.sources])
+    ```
+    """
     return _config(Document.read(path, "the pipeline"), Path(path).absolute())
 
 
 def checked_config(data: object, where: str, directory: Path) -> PipelineConfig:
-    """The pipeline that data declares; `where` is named in errors, paths are from `directory`."""
+    """The pipeline that data declares; `where` is named in errors, paths are from `directory`.
+
+    ```python
+    declared = {"notifications": {"path": "posts.jsonl", "format": "json"},
+                "subscriptions": "wants.txt", "output": "out"}
+    config = checked_config(declared, "my program", Path.cwd())
+    ```
+    """
     return _config(Document.of(data, where), directory.absolute() / "-")
 
 

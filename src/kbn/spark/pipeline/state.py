@@ -110,7 +110,13 @@ class Status:
 
 
 def status(out: str | Path) -> Status:
-    """What the last runs left in an output folder: tables, rows, when, how long it took."""
+    """What the last runs left in an output folder: tables, rows, when, how long it took.
+
+    ```python
+    for stage, known in status("out").stages.items():
+        print(stage, dict(known.rows), known.finished)
+    ```
+    """
     place = Path(out)
     state = State.read(place)
     return Status(state.name, place, state.stages)
