@@ -16,8 +16,8 @@ from kbn.management.policies import PolicySet
 from kbn.management.policy_server import FORGET_AFTER_S, SILENT_S, PolicyServer
 from kbn.ontology import Individual, Ontology
 from kbn.placement import Plan
+from kbn.simulation.client import SimulatedClient
 from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
-from kbn.simulation.network import SimulatedClient
 
 HERE = data.namespace("conference")
 TREE = {

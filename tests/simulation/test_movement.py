@@ -10,7 +10,7 @@ from kbn import InvalidInputError, Network
 from kbn.broker.access import AllowAll, Permission
 from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
-from kbn.simulation.network import SimulatedClient
+from kbn.simulation.client import SimulatedClient
 
 HIERARCHY = Topology.hierarchy({"r": None, "a": "r", "b": "r", "x": "a", "y": "x", "c": "b"})
 PEERS = Topology.peers([("r", "a"), ("r", "b"), ("x", "a"), ("b", "c"), ("x", "y")])
@@ -395,18 +395,22 @@ def test_a_broker_comes_back_to_one_that_did_not_hear_of_its_leaving() -> None:
 
 
 class NoMovers(AllowAll):
-    """Admits everybody but broker x."""
+    """Admits everybody but broker x, once it is closed."""
+
+    is_closed = False
 
     def admit(self, name: str, token: str) -> Permission | None:
-        return None if name == "x" else super().admit(name, token)
+        return None if name == "x" and self.is_closed else super().admit(name, token)
 
 
 def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:
-    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, authorizer=NoMovers())
+    door = NoMovers()
+    network = Network({"r": None, "a": "r", "b": "r", "x": "a"}, ticks=True, authorizer=door)
     ann = network.client("ann", at="r", durable=True)
     bob = network.client("bob", at="x")
     ann.subscribe("k >= 0")
     network.run_for(1)
+    door.is_closed = True
     for _ in range(2):
         network.move_broker("x", "b")
         bob.publish({"k": 1}, durable=True)

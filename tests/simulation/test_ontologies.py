@@ -100,8 +100,7 @@ def test_a_table_made_beforehand_is_brought_up_to_date(old: Ontology, new: Ontol
     ann.unsubscribe(gone)
     ann.subscribe("x = 3")
     network.run()
-    broker = network.broker("a")
-    network._send_all("a", broker.use_ontology(new, "", network.now, table))
+    network.use_ontology("a", new, "", table)
     network.run()
     for x in (1, 2, 3):
         bob.publish({"x": x})

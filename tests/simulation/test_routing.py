@@ -10,7 +10,7 @@ from tests.matching.worlds import World, world_of
 from kbn import Network, Subscription
 from kbn.broker.topology import Topology
 from kbn.filters import Filter, covers, resolve_terms
-from kbn.simulation.network import SimulatedClient
+from kbn.simulation.client import SimulatedClient
 
 ROUNDS = 3
 SEEDS = range(12)

@@ -5,8 +5,11 @@ A failure tells its seed and the whole story; `scripts/simulate --seed N` plays 
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from kbn.broker import notes
 from kbn.simulation.world import PromiseBrokenError, World
 
 SEEDS = 1000
@@ -56,11 +59,11 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 
 def test_a_broken_promise_is_told_with_the_seed_and_the_story() -> None:
-    world = World.swarm(8)
+    world = World.swarm(4)
     world.run()
     client = next(each for each in world.subscribers if each.received)
     client.received.append(client.received[0])
-    with pytest.raises(PromiseBrokenError, match=r"(?s)seed 8: .* twice\n.*attaches to"):
+    with pytest.raises(PromiseBrokenError, match=r"(?s)seed 4: .* twice\n.*attaches to"):
         world.check()
 
 
@@ -79,3 +82,50 @@ def test_a_loss_is_noticed() -> None:
                     world.check()
                 return
     pytest.fail("no world had anything to lose")
+
+
+def test_worlds_cover_what_a_node_decides_about_connections() -> None:
+    noted: Counter[str] = Counter()
+    for seed in range(50):
+        world = World.swarm(seed, restless=True)
+        world.run()
+        noted.update(kind_of(note) for _, note in world.network.notes)
+    assert noted.keys() >= {
+        "client attached",
+        "client refused",
+        "neighbour connected",
+        "neighbour connected again",
+        "neighbour lost",
+        "could not be reached",
+        "crossed: ours kept",
+        "crossed: theirs kept",
+        "connection replaced",
+        "broker moved",
+        "broker did not move",
+        "neighbour moved away",
+    }
+    assert min(noted.values()) >= 5
+
+
+def kind_of(note: notes.Note) -> str:
+    match note:
+        case notes.ClientAttached():
+            return "client attached"
+        case notes.ConnectionRefused(None, _, "InvalidInputError", reason) if "client" in reason:
+            return "client refused"
+        case notes.NeighbourConnected(_, again):
+            return "neighbour connected again" if again else "neighbour connected"
+        case notes.NeighbourLost():
+            return "neighbour lost"
+        case notes.DialFailed():
+            return "could not be reached"
+        case notes.ConnectionsCrossed(_, kept):
+            return f"crossed: {kept} kept"
+        case notes.ConnectionReplaced():
+            return "connection replaced"
+        case notes.MoveEnded(_, _, trouble):
+            return "broker moved" if trouble is None else "broker did not move"
+        case notes.NeighbourLeft(_, "moved", _):
+            return "neighbour moved away"
+        case _:
+            return "something else"

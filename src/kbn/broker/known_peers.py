@@ -27,7 +27,7 @@ NEIGHBOUR = "neighbour/"
 MOVED = "moved/"
 JOINED = "joined/"
 FAREWELL = "farewell/"
-MOVE = "move"
+MOVE = "interrupted move"
 
 
 class InterruptedMove(NamedTuple):
@@ -53,7 +53,7 @@ class KnownPeers:
 
     # Where the broker is.
 
-    def links(self, configured: Iterable[LinkTo]) -> Iterator[LinkTo]:
+    def links(self, configured: Iterable[LinkTo], token: str) -> Iterator[LinkTo]:
         """The links to dial: those configured, as far as moves have not changed them."""
         for link in configured:
             url = self._store.marked(MOVED + link.url)
@@ -62,7 +62,7 @@ class KnownPeers:
             elif url:
                 yield replace(link, url=url.decode(), name="")
         for mark, role in self._store.marks(JOINED).items():
-            yield LinkTo(mark.removeprefix(JOINED), msgpack.decode(role, type=Role))
+            yield LinkTo(mark.removeprefix(JOINED), msgpack.decode(role, type=Role), token)
 
     def moved(self, old_url: str | None, new: LinkTo) -> None:
         """The broker is at another place from now on, whatever it is told at its next start.

@@ -46,7 +46,7 @@ class Neighbourhood:
         self._known = KnownPeers(broker, store)
         self.links = OutgoingLinks(jitter)
         self.moves: list[notes.MoveEnded] = []
-        self._is_moving = False
+        self._moving_to: str | None = None
         self._met: set[str] = set()
         self._newly_linked: list[tuple[str, str]] = []
         self._byes: list[tuple[NodeConnection, Bye]] = []
@@ -54,7 +54,7 @@ class Neighbourhood:
 
     def start(self, now: float) -> None:
         """Know again whom the last run knew, and dial whom we are to dial."""
-        links = list(self._known.links(self._settings.links))
+        links = list(self._known.links(self._settings.links, self._settings.token))
         self._known.recall(links)
         for link in links:
             self.links.add(link, now)
@@ -106,10 +106,12 @@ class Neighbourhood:
         if older is not None and self._is_kept_theirs(name):
             self._connections.close(connection)
             return []
-        if link.replaces is None:
-            sends = self._broker.link(name, link.to.role, link.to.token)
-        else:
+        if link.replaces is not None:
             sends = self._begin_move(link, link.replaces, name, now)
+        elif name in self._broker.neighbours:
+            sends = []  # it is connected again; in a move there are two parents
+        else:
+            sends = self._broker.link(name, link.to.role, link.to.token)
         return sends + self._linked(connection, name, now)
 
     def _failed(self, link: OutgoingLink, error: KbnError) -> None:
@@ -118,6 +120,16 @@ class Neighbourhood:
         if link.replaces is not None:
             self._end_move(notes.MoveEnded(link.replaces, link.name, link.problem))
             self.links.end(link)
+
+    def refused(self, connection: NodeConnection, refused: Refused) -> str | None:
+        """A broker will not have us; its name when that ends a move there."""
+        link = connection.link
+        assert link is not None
+        self._connections.close(connection)
+        link.problem = refused.reason
+        self._connections.note(notes.DialFailed(link.to.url, refused.reason))
+        is_final = refused.kind == InvalidInputError.__name__
+        return link.name if is_final and self._moving_to == link.name else None
 
     def came(self, connection: NodeConnection, greet: Greet, now: float) -> list[Send]:
         """A broker has connected to us."""
@@ -185,7 +197,12 @@ class Neighbourhood:
         found = (link for link in self.links if link.name == name and link.farewell is None)
         return next(found, None)
 
-    def bid_farewell(self, connection: NodeConnection) -> None:
+    def part_again(self, connection: NodeConnection) -> None:
+        """One that we have left may not have heard of it."""
+        if connection.link is not None and connection.link.farewell is not None:
+            self._connections.send(connection, connection.link.farewell)
+
+    def parted(self, connection: NodeConnection) -> None:
         """One that we have left has heard of it."""
         if connection.link is not None:
             self._known.end_farewell(connection.link.name)
@@ -195,7 +212,7 @@ class Neighbourhood:
     def end_turn(self) -> None:
         """Keep what has changed in this turn."""
         for name, url in self._newly_linked:
-            if not self._is_moving:
+            if name != self._moving_to:
                 self._known.keep(name, url)
         self._newly_linked.clear()
         for connection, bye in self._byes:
@@ -221,17 +238,22 @@ class Neighbourhood:
 
     # Moving.
 
-    def move(self, request: MoveBroker, now: float) -> str:
-        """Begin to move the broker; the name of the neighbour that it leaves."""
+    def leaving(self, request: MoveBroker) -> str:
+        """The neighbour that a move would leave; `InvalidInputError` when it cannot be made."""
         if self._broker.routing == "general":
             raise InvalidInputError("general peers do not move: link the new one, unlink the old")
-        if self._is_moving:
+        if self._moving_to is not None:
             raise InvalidInputError("one move must be over before the next")
         self._settings.check_url(request.url)
         ups = [n.name for n in self._broker.neighbours.values() if n.role != "child"]
         leaving = request.leaving or (ups[0] if len(ups) == 1 else None)
         if leaving not in ups:
             raise InvalidInputError(f"name the neighbour to leave: {', '.join(ups) or 'none'}")
+        return leaving
+
+    def move(self, request: MoveBroker, now: float) -> str:
+        """Begin to move the broker; the name of the neighbour that it leaves."""
+        leaving = self.leaving(request)
         self._give_up_dialling()
         self._forget_farewell(request.url)
         self._dial_instead_of(leaving, request.url, now)
@@ -239,7 +261,8 @@ class Neighbourhood:
 
     def _dial_instead_of(self, leaving: str, url: str, now: float) -> None:
         known = self._broker.neighbours[leaving]
-        self.links.add(LinkTo(url, known.role, known.token), now, replaces=leaving)
+        token = known.token or self._settings.token
+        self.links.add(LinkTo(url, known.role, token), now, replaces=leaving)
 
     def _give_up_dialling(self) -> None:
         """A move to where nobody was reached yet is over when another is asked for."""
@@ -266,6 +289,8 @@ class Neighbourhood:
 
     def _begin_move(self, link: OutgoingLink, leaving: str, to: str, now: float) -> list[Send]:
         def done(trouble: str | None) -> None:
+            if trouble is not None and link.problem:
+                trouble = f"{to!r} refuses: {link.problem}"
             if trouble is None:
                 old = self._dialled(leaving)
                 self._known.moved(None if old is None else old.to.url, link.to)
@@ -274,12 +299,12 @@ class Neighbourhood:
 
         sends = self._broker.rehome(leaving, to, now, token=link.to.token, done=done)
         link.replaces = None
-        self._is_moving = True
+        self._moving_to = to
         self._known.begin_move(InterruptedMove(leaving, link.to.url))
         return sends
 
     def _end_move(self, ended: notes.MoveEnded) -> None:
-        self._is_moving = False
+        self._moving_to = None
         self._known.end_move()
         self.moves.append(ended)
         self._connections.note(ended)

@@ -117,6 +117,10 @@ class Node:
         """When a `Tick` is due at the latest, whatever else happens; infinity when none is."""
         return self._neighbours.links.due_at
 
+    def leaving(self, request: events.MoveBroker) -> str:
+        """The neighbour that a move would leave; `InvalidInputError` when it cannot be made."""
+        return self._neighbours.leaving(request)
+
     def start(self, now: float) -> list[Effect]:
         """Begin: know the neighbours of the last run, and dial."""
         self._now = self._ticked_at = now
@@ -161,9 +165,9 @@ class Node:
                 self._requests.append(event)
             case events.MoveBroker():
                 self._neighbours.move(event, self._now)
-            case events.UseOntology(ontology, digest):
+            case events.UseOntology(ontology, digest, table):
                 self._run_batch()
-                self._sends += self.broker.use_ontology(ontology, digest, self._now)
+                self._sends += self.broker.use_ontology(ontology, digest, self._now, table)
                 self.ontology_problem = ""
                 self.connections.note(notes.OntologyUsed(digest))
             case events.OntologyFailed(reason):
@@ -184,7 +188,7 @@ class Node:
             self._run_batch()
             frames = self._first(connection, frames)
         peer = connection.peer
-        if connection.stage == "parting":
+        if connection.stage == "parting" and frames:
             self._parting(connection, frames)
         elif peer is not None and self.connections.bound.get(peer) is connection:
             self._batch.extend(self._messages(connection, peer, frames))
@@ -201,7 +205,22 @@ class Node:
                     self._look_at(message, connection, peer)
                 yield message, peer
         except FrameError as error:
-            self.connections.refuse(connection, str(error), FrameError.__name__)
+            if not self._is_refusal(connection, body):
+                self.connections.refuse(connection, str(error), FrameError.__name__)
+
+    def _is_refusal(self, connection: NodeConnection, body: bytes) -> bool:
+        """Whether a broker that we have greeted says that it will not have us."""
+        if connection.link is None:
+            return False
+        try:
+            answer = decode_farewell(body)
+        except FrameError:
+            return False
+        assert isinstance(answer, Refused), "a last word has been understood before"
+        given_up = self._neighbours.refused(connection, answer)
+        if given_up is not None:
+            self._requests.append(events.Unlink(given_up))
+        return True
 
     def _look_at(
         self, message: Connect | Greet | Bye, connection: NodeConnection, peer: Peer
@@ -213,14 +232,13 @@ class Node:
             self._neighbours.heard_bye(connection, message)
 
     def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
-        """Wait until one that we have left answers; all else it says is late."""
-        for body in frames:
-            try:
-                decode_farewell(body)
-            except FrameError:
-                continue
-            self._neighbours.bid_farewell(connection)
-            return
+        """Wait until one that we have left answers; while it goes on, tell it again."""
+        try:
+            decode_farewell(frames[-1])
+        except FrameError:
+            self._neighbours.part_again(connection)
+        else:
+            self._neighbours.parted(connection)
 
     def _run_batch(self) -> None:
         """Let the broker handle what has arrived; one it stumbles over costs its sender only."""

@@ -90,8 +90,9 @@ class NodeConnections:
         if connection.is_closing:
             return
         self.note(notes.ConnectionRefused(connection.peer, connection.address, kind, reason))
-        what = "connect" if connection.peer is None else "frame"
-        self.send(connection, Refused(what, 0, kind, reason))
+        if connection.stage != "asked":  # there, it is us who came
+            what = "connect" if connection.peer is None else "frame"
+            self.send(connection, Refused(what, 0, kind, reason))
         self.close(connection)
 
     def note(self, note: notes.Note) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from kbn.broker.routing_table import RoutingTable
 from kbn.ontology import Ontology
 
 
@@ -90,10 +91,11 @@ class MoveBroker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UseOntology:
-    """Reason with another ontology from now on."""
+    """Reason with another ontology from now on; `table` is what `Broker.rebuilding` made for it."""
 
     ontology: Ontology | None
     digest: str
+    table: RoutingTable | None = None
 
 
 class OntologyFailed(NamedTuple):

@@ -48,6 +48,7 @@ class LinkTo:
 class NodeSettings:
     """The configuration of one node.
 
+    `token` is what it shows where it was not told another: at a broker that it is moved to.
     Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
     are refused. `check_url` raises `InvalidInputError` for what is no address. `ontology_digest` is
     the digest of the ontology, unless another is given. With `checks_certificates` a peer must have
@@ -57,6 +58,7 @@ class NodeSettings:
     name: str
     routing: Routing = "acyclic"
     links: tuple[LinkTo, ...] = ()
+    token: str = ""
     ontology: Ontology | None = None
     ontology_digest: str | None = None
     store: Store | None = None

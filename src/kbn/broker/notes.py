@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-from kbn.broker.messages import Peer
+from kbn.broker.messages import ByeCause, Peer
 
 
 class ClientAttached(NamedTuple):
@@ -68,7 +68,7 @@ class NeighbourLeft(NamedTuple):
     """A neighbour says that it takes the link down, or refuses it."""
 
     broker: str
-    cause: Literal["refused", "moved", "unlinked"]
+    cause: ByeCause
     reason: str
 
 

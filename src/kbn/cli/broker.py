@@ -277,6 +277,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         options.known_as,
         routing=options.neighbours.mode.value,
         links=tuple(links),
+        token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
         ontology=reasoning.load(),
         store=None if kept is None else SqliteStore(kept, options.sync.value),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kbn.simulation.client import SimulatedClient
 from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
-from kbn.simulation.network import Network, SimulatedClient
+from kbn.simulation.network import Network
 
 __all__ = [
     "ManagedNetwork",

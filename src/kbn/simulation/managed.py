@@ -28,7 +28,8 @@ from kbn.management import (
 )
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
-from kbn.simulation.network import Network, SimulatedClient
+from kbn.simulation.client import SimulatedClient
+from kbn.simulation.network import Network
 
 TRIGGER = "trigger"
 ROUNDS_MAX = 1000

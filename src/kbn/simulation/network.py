@@ -4,6 +4,9 @@ Events happen in the order of simulated time; those of the same moment in the or
 Chance comes from one generator. So a run is a function of the seed and of what the caller does, and
 a failing one can be run again.
 
+Each broker is a `Node`, as it is over TCP: connections are opened, admitted, cross, break and are
+dialled again. Only sockets and the clock are simulated.
+
 On perfect links (the default) no clock ticks and nothing is repeated: the network is *quiet* when
 no message is on its way. With faults, brokers and clients repeat and greet by the clock, as they do
 over real links, and `run_until` says what to wait for.
@@ -15,138 +18,66 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from kbn.broker import (
+    AllowAll,
     AnyMessage,
     Authorizer,
     Broker,
     ClientCore,
     ClientSettings,
     Confirmed,
+    ConnAck,
     Delivered,
     Dial,
     Effect,
     Failed,
     HangUp,
     Limits,
+    LinkTo,
     MemoryStore,
     Moved,
-    NotificationId,
+    Node,
+    NodeSettings,
     OntologyChanged,
     Peer,
+    Role,
+    RoutingTable,
     Send,
+    ServerLimits,
     Topology,
     content,
+    node_effects,
+    node_events,
+    notes,
+    wire,
 )
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, Subscription
 from kbn.ontology import Ontology
+from kbn.simulation.client import Line, Received, SimulatedClient
+from kbn.simulation.connection import End, SimulatedConnection
 from kbn.simulation.faults import Faults
 
 TICK_S = 0.05
 RETRANSMIT_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A notification that reached an application."""
-
-    id: NotificationId
-    notification: Notification
-    subscriptions: tuple[int, ...]
-    hops: int
-    path: tuple[str, ...] | None
-    at: float
-    delay_s: float
+REDIAL_S = 0.1
+ATTEMPTS_MAX = 5
+LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
 
 @dataclass(slots=True)
-class _BrokerNode:
-    name: str
+class _Place:
+    """Where a broker runs: its store outlives its node."""
+
+    settings: NodeSettings
     store: MemoryStore
-    broker: Broker | None
-    ontology: Ontology | None
-    digest: str
-    # Who was on its way to it when it crashed; a real server has its neighbours in its store.
-    guests: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class SimulatedClient:
-    """A client in the network. What it asks takes effect as simulated time goes on."""
-
-    network: Network
-    core: ClientCore
-    received: list[Received] = field(default_factory=list)
-    confirmed: list[Confirmed] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
-    moves: list[str] = field(default_factory=list)
-    ontologies: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.core.name
-
-    @property
-    def broker(self) -> str:
-        return self.core.broker
-
-    def subscribe(self, subscription: Subscription | str) -> int:
-        """Want what the subscription says; the number it is known by."""
-        if isinstance(subscription, str):
-            id, effects = self.core.subscribe(subscription)
-        else:
-            id, effects = self.core.subscribe(json_text(subscription), is_text=False)
-        self.network.carry_out(self, effects)
-        return id
-
-    def unsubscribe(self, id: int) -> None:
-        self.network.carry_out(self, self.core.unsubscribe(id))
-
-    def advertise(self, advertisement: Subscription | str) -> int:
-        if isinstance(advertisement, str):
-            id, effects = self.core.advertise(advertisement)
-        else:
-            id, effects = self.core.advertise(json_text(advertisement), is_text=False)
-        self.network.carry_out(self, effects)
-        return id
-
-    def unadvertise(self, id: int) -> None:
-        self.network.carry_out(self, self.core.unadvertise(id))
-
-    def publish(
-        self, notification: Notification | Mapping[str, object], *, durable: bool = False
-    ) -> int:
-        """Publish; the number by which a durable one is confirmed."""
-        if not isinstance(notification, Notification):
-            notification = Notification(notification)
-        body = content.encode(notification.attributes)
-        number, effects = self.core.publish(body, self.network.now, durable)
-        self.network.carry_out(self, effects)
-        return number
-
-    def ask(self, what: str, /, **about: Any) -> int:
-        """Ask the broker, or instruct it; the number by which it is answered."""
-        request, effects = self.core.ask(what, about)
-        self.network.carry_out(self, effects)
-        return request
-
-    def barrier(self) -> int:
-        request, effects = self.core.barrier()
-        self.network.carry_out(self, effects)
-        return request
-
-    def move(self, broker: str) -> None:
-        self.network.carry_out(self, self.core.move(broker, broker))
-
-    def leave(self) -> None:
-        self.network.carry_out(self, self.core.leave())
-
-    def has(self, what: str, reference: int) -> bool:
-        """Whether something asked for is confirmed."""
-        return any((each.what, each.reference) == (what, reference) for each in self.confirmed)
+    node: Node | None = None
+    ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
+    reports: list[node_events.Event] = field(default_factory=list)
+    wakes_at: float = inf
 
 
 class Network:
@@ -163,7 +94,8 @@ class Network:
     [({'price': 5}, 3)]
 
     A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
-    clock ticks on perfect links too, as crashes need: the silent are noticed.
+    clock ticks on perfect links too, as crashes need: the silent are noticed. Brokers show each
+    other `broker_token`. `notes` is what the nodes noted, and who did.
     """
 
     def __init__(
@@ -177,6 +109,7 @@ class Network:
         advertisements: bool = False,
         keeps_roots: bool = False,
         authorizer: Authorizer | None = None,
+        broker_token: str = "",
         limits: Limits | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
@@ -187,39 +120,55 @@ class Network:
         self.clients: dict[str, SimulatedClient] = {}
         self.messages = 0
         self.broker_moves: list[tuple[str, str, str | None]] = []
-        self._moving: dict[str, str] = {}
+        self.notes: list[tuple[str, notes.Note]] = []
         self._faults = faults or Faults()
         self._faults_of: dict[frozenset[Peer], Faults] = {}
-        self._settings: dict[str, Any] = {
-            "advertisements": advertisements,
-            "keeps_roots": keeps_roots,
-            "authorizer": authorizer,
-            "limits": limits,
-        }
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._cut: set[frozenset[Peer]] = set()
         self._ticks = ticks or not self._faults.is_reliable
         self._runs = count(1)
-        self._nodes = {
-            name: _BrokerNode(name, MemoryStore(), None, ontology, "") for name in topology.brokers
-        }
+        self._connection_ids = count(1)
+        self._parked: list[tuple[str, Node, node_effects.Dial]] = []
+        common = NodeSettings(
+            "",
+            topology.routing,
+            token=broker_token,
+            ontology=ontology,
+            ontology_digest="",
+            authorizer=authorizer or AllowAll(),
+            limits=limits or Limits(),
+            server_limits=LIMITS,
+            advertisements=advertisements,
+            keeps_roots=keeps_roots,
+            retransmit_s=RETRANSMIT_S if self._ticks else None,
+        )
+        self._places = {name: _place(name, common) for name in topology.brokers}
+        for name, place in self._places.items():
+            links = tuple(self._links(name, broker_token))
+            place.settings = replace(place.settings, links=links)
         for name in topology.brokers:
             self.restart(name)
+
+    def _links(self, name: str, token: str) -> list[LinkTo]:
+        """Whom a broker dials: its parent; of two peers the first; of general peers both."""
+        role: Role = "parent" if self.topology.routing == "hierarchical" else "peer"
+        both = self._ticks and self.topology.routing == "general"
+        found = [other for one, other in self.topology.links if one == name]
+        found += [one for one, other in self.topology.links if other == name and both]
+        return [LinkTo(other, role, token, other) for other in found]
 
     # Nodes.
 
     def broker(self, name: str) -> Broker:
         """A running broker."""
-        broker = self._node(name).broker
-        if broker is None:
-            raise InvalidInputError(f"broker {name!r} is down: restart it first")
-        return broker
+        return self._running(name).broker
 
     @property
     def brokers(self) -> dict[str, Broker]:
         """The brokers that are running."""
-        return {n.name: n.broker for n in self._nodes.values() if n.broker is not None}
+        nodes = {name: place.node for name, place in self._places.items()}
+        return {name: node.broker for name, node in nodes.items() if node is not None}
 
     def client(
         self,
@@ -233,7 +182,7 @@ class Network:
         with_path: bool = False,
     ) -> SimulatedClient:
         """Attach a new client to a broker."""
-        self._node(at)
+        self._place(at)
         settings = ClientSettings(
             durable=durable,
             window=window,
@@ -244,7 +193,8 @@ class Network:
         )
         core = ClientCore(name, at, next(self._runs), settings)
         client = self.clients[name] = SimulatedClient(self, core)
-        self.carry_out(client, core.connected(at, self.now))
+        client.lines[at] = Line(at)
+        self._connect(client, client.lines[at])
         if self._ticks:
             self._tick_client(client)
         return client
@@ -252,42 +202,37 @@ class Network:
     def detach(self, name: str) -> None:
         """Have a client vanish without a word."""
         client = self.clients.pop(name)
-        broker = self._nodes[client.broker].broker
-        if broker is not None and not self._ticks:
-            self._send_all(client.broker, broker.disconnected(Peer("client", name), self.now))
+        for line in client.lines.values():
+            if line.connection is None or line.end is None:
+                continue
+            line.end.is_open = False
+            if not self._ticks:
+                self._close_other(line.connection, line.end)
 
     def move_broker(self, name: str, to: str, leaving: str | None = None) -> None:
         """Move a broker with all that hangs on it: to another parent, or to another peer.
 
         `leaving` says which link is meant, where a peer has several.
         """
-        node, broker = self._node(name), self.broker(name)
-        ups = [n.name for n in broker.neighbours.values() if n.role != "child"]
-        if leaving is None and len(ups) != 1:
-            raise InvalidInputError(f"{name!r} has {len(ups)} neighbours it could move away from")
-        old = leaving or ups[0]
-        self._node(to)
+        node = self._running(name)
+        self._place(to)
+        request = node_events.MoveBroker(to, leaving)
+        old = node.leaving(request)
+        if to == name or to in node.broker.neighbours:
+            raise InvalidInputError(
+                f"{name!r} cannot move from {old!r} to {to!r}: the first must be a neighbour "
+                "and the second none"
+            )
+        self._tell(name, request)
 
-        def done(trouble: str | None) -> None:
-            self._moving.pop(name, None)
-            if trouble is None:
-                links = tuple(
-                    (name, to) if set(link) == {name, old} else link for link in self.topology.links
-                )
-                self.topology = replace(self.topology, links=links)
-            self.broker_moves.append((name, to, trouble))
-
-        sends = broker.rehome(old, to, self.now, done=done)
-        self._moving[name] = to
-        self._send_all(node.name, sends)
-        self._send_all(node.name, broker.connected(Peer("broker", to), self.now))
-
-    def use_ontology(self, name: str, ontology: Ontology | None, digest: str) -> None:
-        """Give a running broker another ontology."""
-        node = self._node(name)
-        node.ontology, node.digest = ontology, digest
-        if node.broker is not None:
-            self._send_all(name, node.broker.use_ontology(ontology, digest, self.now))
+    def use_ontology(
+        self, name: str, ontology: Ontology | None, digest: str, table: RoutingTable | None = None
+    ) -> None:
+        """Give a broker another ontology."""
+        place = self._place(name)
+        place.settings = replace(place.settings, ontology=ontology, ontology_digest=digest)
+        if place.node is not None:
+            self._tell(name, node_events.UseOntology(ontology, digest, table))
 
     # Disturbances.
 
@@ -307,54 +252,45 @@ class Network:
     def mend(self, one: str, other: str) -> None:
         self._cut.discard(_pair(one, other))
 
+    def reset(self, one: str, other: str) -> None:
+        """Break the connections between two brokers; both notice at once."""
+        pair = _pair(one, other)
+        for connection, _ in list(self._places[one].ends.values()):
+            if connection.pair == pair:
+                self._close(connection.dialler)
+                self._close(connection.acceptor)
+
     def crash(self, name: str) -> None:
         """A broker stops in mid-air: what is not in its store is gone."""
-        node = self._node(name)
-        if node.broker is not None:
-            node.guests = [guest for guest in node.broker.neighbours if self._is_guest(guest, name)]
-        node.broker = None
-        node.store.rollback()
-        self._moving.pop(name, None)  # it starts again at the old place
+        place = self._place(name)
+        place.node = None
+        place.store.rollback()
+        place.reports.clear()
+        ends, place.ends = place.ends, {}
+        for connection, end in ends.values():
+            end.is_open = False
+            self._close_other(connection, end)
 
     def restart(self, name: str) -> None:
         """Start a broker from what its store has kept."""
-        node = self._node(name)
-        if node.broker is not None:
+        place = self._place(name)
+        if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
-        node.broker = broker = Broker(
-            name,
-            routing=self.topology.routing,
-            ontology=node.ontology,
-            ontology_digest=node.digest,
-            store=node.store,
-            now=self.now,
-            retransmit_s=RETRANSMIT_S if self._ticks else None,
-            **self._settings,
-        )
-        is_hierarchy = self.topology.routing == "hierarchical"
-        for one, other in self.topology.links:
-            if name == one:
-                self._link(broker, other, "parent" if is_hierarchy else "peer")
-            elif name == other:
-                self._link(broker, one, "child" if is_hierarchy else "peer")
-        for guest in node.guests:
-            if self._is_guest(guest, name):
-                self._link(broker, guest, "child" if is_hierarchy else "peer")
-        node.store.commit()
+        node = place.node = Node(place.settings, self.now, self.rng.random)
+        place.wakes_at = inf
+        self._perform(name, node.start(self.now))
         if self._ticks:
-            self._tick_broker(node, broker)
-
-    def _is_guest(self, guest: str, name: str) -> bool:
-        return self._moving.get(guest) == name
+            self._tick_node(name, node)
+        self._dial_parked(name)
 
     def heal(self) -> None:
         """Everything works again: links are perfect and up, brokers run."""
         self._cut.clear()
         self._faults = Faults(self._faults.latency_s)
         self._faults_of.clear()
-        for node in self._nodes.values():
-            if node.broker is None:
-                self.restart(node.name)
+        for name, place in self._places.items():
+            if place.node is None:
+                self.restart(name)
 
     # Time.
 
@@ -395,17 +331,177 @@ class Network:
 
     # What nodes ask for.
 
+    def _tell(self, name: str, event: node_events.Event) -> None:
+        place = self._places[name]
+        if place.node is not None:
+            reports, place.reports = place.reports, []
+            self._perform(name, place.node.handle([*reports, event], self.now))
+
+    def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
+        place = self._places[name]
+        for effect in effects:
+            match effect:
+                case node_effects.Send():
+                    self._send(name, place, effect)
+                case node_effects.Close(id, _):
+                    if id in place.ends:
+                        self._close(place.ends[id][1])
+                        self._close_other(*place.ends[id])
+                case node_effects.Dial():
+                    assert place.node is not None
+                    self._dial_soon(name, place.node, effect)
+                case node_effects.Note(note):
+                    self._noted(name, note)
+                case _:
+                    pass  # sockets have room here, and frames any length
+        if place.node is not None and place.node.due_at < place.wakes_at:
+            self._wake(name, place, place.node)
+
+    def _send(self, name: str, place: _Place, send: node_effects.Send) -> None:
+        found = place.ends.get(send.connection)
+        if found is None:
+            return
+        for message in send.messages:
+            self._transmit(*found, message)
+        report = node_events.Writable(send.connection)
+        if send.is_cut_short:
+            self.at(self.now, lambda: self._tell(name, report))
+        else:
+            place.reports.append(report)
+
+    def _noted(self, name: str, note: notes.Note) -> None:
+        self.notes.append((name, note))
+        if isinstance(note, notes.Bug):
+            raise note.error
+        if isinstance(note, notes.MoveEnded):
+            if note.trouble is None:
+                links = tuple(
+                    (name, note.to) if set(link) == {name, note.leaving} else link
+                    for link in self.topology.links
+                )
+                self.topology = replace(self.topology, links=links)
+            self.broker_moves.append((name, note.to, note.trouble))
+
+    def _wake(self, name: str, place: _Place, node: Node) -> None:
+        place.wakes_at = node.due_at
+
+        def wake() -> None:
+            if place.node is node:
+                place.wakes_at = inf
+                self._perform(name, node.handle((), self.now))
+
+        self.at(node.due_at, wake)
+
+    def _tick_node(self, name: str, node: Node) -> None:
+        if self._places[name].node is node:
+            self._tell(name, node_events.Tick())
+            self.at(self.now + TICK_S, lambda: self._tick_node(name, node))
+
+    # Connections.
+
+    def _dial_soon(self, name: str, node: Node, dial: node_effects.Dial) -> None:
+        self.at(self.now, lambda: self._dial(name, node, dial))
+
+    def _dial(self, name: str, node: Node, dial: node_effects.Dial) -> None:
+        """Connect one broker to another, if both run and can hear each other."""
+        if self._places[name].node is not node:
+            return
+        target = self._places.get(dial.url)
+        is_cut = _pair(name, dial.url) in self._cut
+        if target is not None and target.node is not None and not is_cut:
+            connection = self._join(self._end(name), self._end(dial.url))
+            self._tell(dial.url, node_events.Opened(connection.id, name))
+            self._tell(name, node_events.Opened(connection.id, dial.url, dial.link))
+        elif self._ticks:
+            self._tell(name, node_events.DialFailed(dial.link, f"{dial.url} does not answer"))
+        else:
+            self._parked.append((name, node, dial))
+
+    def _dial_parked(self, target: str) -> None:
+        """Where no clock ticks nobody tries again and again: dial when a broker is back."""
+        parked = [each for each in self._parked if each[2].url == target]
+        self._parked = [each for each in self._parked if each[2].url != target]
+        for name, node, dial in parked:
+            self._dial_soon(name, node, dial)
+        for client in self.clients.values():
+            line = client.lines.get(target)
+            if line is not None and line.connection is None:
+                self._connect_soon(client, line)
+
+    def _end(self, name: str) -> End:
+        """The side of a broker."""
+        return End(Peer("broker", name), lambda body: None, lambda: None)
+
+    def _join(self, dialler: End, acceptor: End) -> SimulatedConnection:
+        connection = SimulatedConnection(next(self._connection_ids), dialler, acceptor)
+        for end in (dialler, acceptor):
+            if end.peer.kind == "broker":
+                self._join_node(connection, end)
+        return connection
+
+    def _join_node(self, connection: SimulatedConnection, end: End) -> None:
+        name, id = end.peer.name, connection.id
+        place = self._places[name]
+        place.ends[id] = (connection, end)
+        end.received = lambda body: self._tell(name, node_events.Received(id, [body]))
+
+        def closed() -> None:
+            if place.ends.pop(id, None) is not None:
+                self._tell(name, node_events.Closed(id))
+
+        end.closed = closed
+
+    def _close(self, end: End) -> None:
+        """Close one end; it is told, and nothing reaches it any more."""
+        if end.is_open:
+            end.is_open = False
+            self.at(self.now, end.closed)
+
+    def _close_other(self, connection: SimulatedConnection, end: End) -> None:
+        """The other end learns that this one is closed, unless nothing passes."""
+        other = connection.other(end)
+        if connection.pair not in self._cut:
+            latency_s = self._faults_of.get(connection.pair, self._faults).latency_s
+            arrives = max(self.now + latency_s, other.nothing_before)
+            self.at(arrives, lambda: self._close(other))
+
+    def _transmit(self, connection: SimulatedConnection, end: End, message: AnyMessage) -> None:
+        self.messages += 1
+        is_opening = connection.is_opening(end, message)
+        if connection.pair in self._cut:
+            return
+        to = connection.other(end)
+        faults = self._faults_of.get(connection.pair, self._faults)
+        delays = [faults.latency_s] if is_opening else faults.arrivals(self.rng)
+        body = wire.encode(message)[wire.HEADER_BYTES :]
+        for delay in delays:
+            arrives = max(self.now + delay, to.nothing_before)
+            self.at(arrives, lambda: self._arrive(connection, to, body))
+        if is_opening:
+            to.nothing_before = self.now + faults.latency_s
+
+    def _arrive(self, connection: SimulatedConnection, to: End, body: bytes) -> None:
+        if to.is_open:
+            to.received(body)
+        else:
+            self._close_other(connection, to)  # nobody is there: the sender learns of it
+
+    # What clients ask for.
+
     def carry_out(self, client: SimulatedClient, effects: list[Effect]) -> None:
         """Do what a client's core asks for."""
-        core = client.core
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    self._transmit(Peer("client", core.name), to, message)
+                    line = client.lines.get(to.name)
+                    if line is not None and line.connection is not None and line.end is not None:
+                        self._transmit(line.connection, line.end, message)
                 case Delivered():
                     self._hand_over(client, effect)
                 case Dial(broker, _):
-                    self.at(self.now, lambda broker=broker: self._connect(client, broker))  # type: ignore[misc]
+                    line = client.lines.setdefault(broker, Line(broker))
+                    if line.connection is None:
+                        self._connect_soon(client, line)
                 case Confirmed():
                     client.confirmed.append(effect)
                 case Failed():
@@ -413,15 +509,54 @@ class Network:
                 case Moved(broker):
                     client.moves.append(broker)
                 case HangUp(broker):
-                    pass
+                    self._hang_up(client, broker)
                 case OntologyChanged(ontology):
                     client.ontologies.append(ontology)
 
-    def _connect(self, client: SimulatedClient, broker: str) -> None:
-        if broker in self._nodes:
-            self.carry_out(client, client.core.connected(broker, self.now))
-        else:
-            self.carry_out(client, client.core.unreachable(broker, f"no broker {broker!r}"))
+    def _connect_soon(self, client: SimulatedClient, line: Line, after_s: float = 0.0) -> None:
+        def connect() -> None:
+            is_wanted = client.lines.get(line.broker) is line and line.connection is None
+            if is_wanted and self.clients.get(client.name) is client:
+                self._connect(client, line)
+
+        self.at(self.now + after_s, connect)
+
+    def _connect(self, client: SimulatedClient, line: Line) -> None:
+        """Connect a client; to a broker that is down when it is back."""
+        place = self._places.get(line.broker)
+        if place is None or line.attempts >= ATTEMPTS_MAX:
+            reason = f"no broker {line.broker!r}" if place is None else "it turns us away"
+            client.lines.pop(line.broker)
+            self.carry_out(client, client.core.unreachable(line.broker, reason))
+        elif place.node is not None:
+            line.attempts += 1
+            end = End(Peer("client", client.name), lambda body: None, lambda: None)
+            connection = self._join(end, self._end(line.broker))
+            line.connection, line.end = connection, end
+            end.received = lambda body: self._client_received(client, line, body)
+            end.closed = lambda: self._client_lost(client, line, end)
+            self._tell(line.broker, node_events.Opened(connection.id, client.name))
+            self.carry_out(client, client.core.connected(line.broker, self.now))
+
+    def _client_received(self, client: SimulatedClient, line: Line, body: bytes) -> None:
+        message = wire.decode_to_client(body)
+        if isinstance(message, ConnAck):
+            line.attempts = 0
+        self.carry_out(client, client.core.receive(message, line.broker, self.now))
+
+    def _client_lost(self, client: SimulatedClient, line: Line, end: End) -> None:
+        if line.end is not end:
+            return
+        line.connection = line.end = None
+        if self.clients.get(client.name) is client and client.lines.get(line.broker) is line:
+            self.carry_out(client, client.core.disconnected(line.broker, self.now))
+            self._connect_soon(client, line, REDIAL_S)
+
+    def _hang_up(self, client: SimulatedClient, broker: str) -> None:
+        line = client.lines.pop(broker, None)
+        if line is not None and line.connection is not None and line.end is not None:
+            line.end.is_open = False
+            self._close_other(line.connection, line.end)
 
     def _hand_over(self, client: SimulatedClient, delivered: Delivered) -> None:
         envelope = delivered.delivery.envelope
@@ -438,58 +573,27 @@ class Network:
         )
         self.carry_out(client, client.core.consumed(delivered))
 
-    def _send_all(self, name: str, sends: list[Send]) -> None:
-        """What a broker asks for happens after its store is committed."""
-        self._nodes[name].store.commit()
-        for to, message in sends:
-            self._transmit(Peer("broker", name), to, message)
-
-    def _transmit(self, sender: Peer, to: Peer, message: AnyMessage) -> None:
-        self.messages += 1
-        pair = frozenset((sender, to))
-        if pair in self._cut:
-            return
-        faults = self._faults_of.get(pair, self._faults)
-        for delay in faults.arrivals(self.rng):
-            self.at(self.now + delay, lambda: self._arrive(sender, to, message))
-
-    def _arrive(self, sender: Peer, to: Peer, message: AnyMessage) -> None:
-        if to.kind == "client":
-            client = self.clients.get(to.name)
-            if client is not None:
-                effects = client.core.receive(message, sender.name, self.now)  # type: ignore[arg-type]
-                self.carry_out(client, effects)
-            return
-        broker = self._nodes[to.name].broker
-        if broker is not None:
-            self._send_all(to.name, broker.receive(message, sender, self.now))
-
-    def _link(self, broker: Broker, other: str, role: Any) -> None:
-        self._send_all(broker.name, broker.link(other, role))
-        self._send_all(broker.name, broker.connected(Peer("broker", other), self.now))
-
-    def _tick_broker(self, node: _BrokerNode, broker: Broker) -> None:
-        if node.broker is broker:
-            self._send_all(node.name, broker.tick(self.now))
-            self.at(self.now + TICK_S, lambda: self._tick_broker(node, broker))
-
     def _tick_client(self, client: SimulatedClient) -> None:
         if self.clients.get(client.name) is client:
             self.carry_out(client, client.core.tick(self.now))
             self.at(self.now + TICK_S, lambda: self._tick_client(client))
 
-    def _node(self, name: str) -> _BrokerNode:
-        node = self._nodes.get(name)
+    def _place(self, name: str) -> _Place:
+        place = self._places.get(name)
+        if place is None:
+            raise InvalidInputError(f"no broker is called {name!r}: {', '.join(self._places)}")
+        return place
+
+    def _running(self, name: str) -> Node:
+        node = self._place(name).node
         if node is None:
-            raise InvalidInputError(f"no broker is called {name!r}: {', '.join(self._nodes)}")
+            raise InvalidInputError(f"broker {name!r} is down: restart it first")
         return node
 
 
-def json_text(subscription: Subscription) -> str:
-    """A subscription's JSON, as it is sent."""
-    import json
-
-    return json.dumps(subscription.to_json(), separators=(",", ":"), ensure_ascii=False)
+def _place(name: str, common: NodeSettings) -> _Place:
+    store = MemoryStore()
+    return _Place(replace(common, name=name, store=store), store)
 
 
 def _pair(one: str, other: str) -> frozenset[Peer]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from kbn.broker import Topology
 from kbn.grouping import SOURCE, DelayTree
+from kbn.simulation.client import SimulatedClient
 from kbn.simulation.faults import Faults
-from kbn.simulation.network import Network, SimulatedClient
+from kbn.simulation.network import Network
 
 CLIENT_LINK_S = 0.001
 

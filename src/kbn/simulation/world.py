@@ -8,6 +8,7 @@ published. Then it is healed, and `check` demands what was promised:
   subscription was in force before the notification was published and not given up before the end;
 - nobody has had what none of its subscriptions wanted at any time;
 - nobody has had anything twice;
+- nobody was let in who has no token;
 - what one publisher published came in its order (with general peers only while the tree stands, so
   there it is not demanded).
 """
@@ -17,14 +18,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from kbn.broker import Topology
+from kbn.broker import Permission, Topology
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
+from kbn.simulation.client import SimulatedClient
 from kbn.simulation.faults import Faults
-from kbn.simulation.network import Network, SimulatedClient
+from kbn.simulation.network import Network
 
 CALM = Faults(latency_s=0.002)
 HEALING_S_MAX = 30.0
+
+
+TOKEN = "let me in"
+
+
+class Doorkeeper:
+    """Admits who has the token."""
+
+    def admit(self, name: str, token: str) -> Permission | None:
+        return Permission() if token == TOKEN else None
+
+    def admit_broker(self, name: str, token: str) -> bool:
+        return token == TOKEN
 
 
 class PromiseBrokenError(AssertionError):
@@ -72,7 +87,13 @@ class World:
         topology = random_topology(rng, rng.randint(1, 6))
         faults = CALM if calm else _random_faults(rng)
         network = Network(
-            topology, seed=seed, faults=faults, ticks=True, advertisements=rng.random() < 0.3
+            topology,
+            seed=seed,
+            faults=faults,
+            ticks=True,
+            advertisements=rng.random() < 0.3,
+            authorizer=Doorkeeper(),
+            broker_token=TOKEN,
         )
         world = cls(seed, rng, network, is_restless=restless)
         world.tell(f"{topology.routing} {topology.links} {faults}")
@@ -124,6 +145,9 @@ class World:
         for publisher in self.publishers:
             if publisher.core.unpublished:
                 self._broken(f"{publisher.core.unpublished} of {publisher.name} were never taken")
+        for client in self.network.clients.values():
+            if client.name[0] == "x" and (client.received or client.confirmed):
+                self._broken(f"{client.name} was let in")
         for client in self.subscribers:
             got = [(r.id.publisher, r.id.number) for r in client.received]
             if len(set(got)) != len(got):
@@ -196,8 +220,9 @@ class World:
                 "unsubscribe",
                 "move",
                 "rehome",
+                "refuse",
             ],
-            [24, 2, 5, 3, 5, 2, 1, 2, 6 if self.is_restless else 1],
+            [24, 2, 5, 3, 5, 2, 1, 2, 6 if self.is_restless else 1, 1],
         )[0]
         getattr(self, f"_{kind}_something")()
 
@@ -224,8 +249,11 @@ class World:
     def _cut_something(self) -> None:
         if self.network.topology.links:
             one, other = self.rng.choice(self.network.topology.links)
-            self.tell(f"{one} - {other} is cut")
+            breaks = self.rng.random() < 0.5
+            self.tell(f"{one} - {other} is cut{', and the connection breaks' if breaks else ''}")
             self.network.cut(one, other)
+            if breaks:
+                self.network.reset(one, other)
 
     def _mend_something(self) -> None:
         if self.network.topology.links:
@@ -259,6 +287,13 @@ class World:
             return
         self.tell(f"{name} is to move to {to}")
 
+    def _refuse_something(self) -> None:
+        """Somebody comes who has no token: nobody may notice."""
+        at = self.rng.choice(self.network.topology.brokers)
+        name = f"x{len(self.network.clients)}"
+        self.tell(f"{name} comes to {at} without a token")
+        self.network.client(name, at=at, token="").subscribe("x >= 0")
+
     def _one_to_leave(self, name: str) -> str | None:
         """One of several neighbours, in a restless world."""
         broker = self.network.brokers.get(name)
@@ -276,7 +311,7 @@ class World:
 
     def _attach(self, name: str, durable: bool) -> None:
         at = self.rng.choice(self.network.topology.brokers)
-        self.network.client(name, at=at, durable=durable)
+        self.network.client(name, at=at, durable=durable, token=TOKEN)
         self.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
 
