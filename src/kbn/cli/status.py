@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from kbn.cli.connecting import Connecting
 from kbn.cli.options import with_options
@@ -51,7 +52,7 @@ async def _show(
     async with connecting.client(name) as client:
 
         async def read() -> dict[str, Any]:
-            about = await connecting.within(client.status())
+            about = to_builtins(await connecting.within(client.status()))
             about["clients"] = [each for each in about["clients"] if each["client"] != client.name]
             return {"url": client.url, **about}
 
