@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import types
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -97,7 +98,16 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
 
 def of_struct(kind: type[Struct]) -> st.SearchStrategy[Any]:
     hints = get_type_hints(kind, include_extras=True)
-    return st.builds(kind, **{name: of_type(hints[name]) for name in kind.__struct_fields__})
+    fields = {name: of_type(hints[name]) for name in kind.__struct_fields__}
+    return st.fixed_dictionaries(fields).map(partial(made, kind)).filter(lambda each: each)
+
+
+def made(kind: type[Struct], fields: dict[str, Any]) -> Struct | None:
+    """A struct of these fields, unless they cannot be meant."""
+    try:
+        return kind(**fields)
+    except InvalidInputError:
+        return None
 
 
 any_message = st.sampled_from(SPOKEN).flatmap(of_struct)

@@ -57,9 +57,9 @@ class BrokerStatus(Struct, frozen=True):
     roots: int | None
     advertisements: int
     counts: dict[str, int]
-    clients: list[ClientStatus]
-    neighbours: list[NeighbourStatus]
+    clients: tuple[ClientStatus, ...]
+    neighbours: tuple[NeighbourStatus, ...]
     connections: int = 0
     ontology_problem: str = ""
-    links: list[LinkStatus] = []
-    moved: list[MoveStatus] = []
+    links: tuple[LinkStatus, ...] = ()
+    moved: tuple[MoveStatus, ...] = ()

@@ -310,12 +310,12 @@ class Neighbourhood:
         self.moves.append(ended)
         self._connections.note(ended)
 
-    def link_statuses(self) -> list[LinkStatus]:
-        return [
+    def link_statuses(self) -> tuple[LinkStatus, ...]:
+        return tuple(
             LinkStatus(link.to.url, link.name, link.problem)
             for link in self.links
             if link.farewell is None
-        ]
+        )
 
-    def move_statuses(self) -> list[MoveStatus]:
-        return [MoveStatus(*move) for move in self.moves]
+    def move_statuses(self) -> tuple[MoveStatus, ...]:
+        return tuple(MoveStatus(*move) for move in self.moves)
