@@ -49,6 +49,8 @@ ROOMS = {f"kbn.{room}" for room in HEIGHT if room not in ("cli", "errors")} | {
 }
 DOORS = ROOMS | {"kbn.lab.overlay", "kbn.lab.spark"}
 
+USES_THE_LAB = {f"cli/{name}.py" for name in ("lab", "bench", "bench_reports", "demo")}
+
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
     *("pandas", "pyarrow", "pyhornedowl", "pyoxigraph", "pyspark", "rapidfuzz", "rdflib"),
@@ -110,6 +112,14 @@ def test_a_room_is_entered_by_its_front_door(path: Path) -> None:
         shown = names_shown_by(node.module)
         for alias in node.names:
             assert alias.name in shown, f"{node.module} does not show {alias.name}: see __all__"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_only_experiments_benchmarks_and_the_demo_use_the_lab(path: Path) -> None:
+    if room_of(path) == "lab" or module_id(path) in USES_THE_LAB:
+        return
+    # Also as text: a process may be started by the name of its module.
+    assert "kbn.lab" not in path.read_text(encoding="utf-8"), "the product needs nothing of the lab"
 
 
 def rooms_entered(module: str, mine: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from kbn.cli.output import (
     AsJson,
+    local_time,
     print_json,
     print_table,
     progress,
@@ -105,7 +107,7 @@ def status(file: File, as_json: AsJson = False) -> None:
     rows = []
     for name, stage in found.stages.items():
         runs = str(len(stage.runs)) if stage.runs else ""
-        made = (name, _tables(stage.rows), runs, f"{stage.seconds:.1f}", stage.finished)
+        made = (name, _tables(stage.rows), runs, f"{stage.seconds:.1f}", _local(stage.finished))
         rows.append(made)
     print_table(rows, columns=["stage", "tables", "runs", "seconds", "finished"])
 
@@ -146,6 +148,11 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
         seconds = "" if one.action == "skip" else f"{one.seconds:.1f}"
         rows.append((one.stage, one.action, _tables(one.rows), seconds, one.why))
     print_table(rows, columns=["stage", "did", "rows", "seconds", "why"])
+
+
+def _local(finished: str) -> str:
+    """A moment of the pipeline's state, which is in UTC, as people read it."""
+    return local_time(datetime.fromisoformat(finished).timestamp()) if finished else ""
 
 
 def _tables(rows: Mapping[str, int]) -> str:

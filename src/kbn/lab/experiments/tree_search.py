@@ -129,10 +129,11 @@ def _grow(
     ontology: Ontology, parameters: Parameters, seed: int, semantic: bool, progress: Progress
 ) -> list[dict[str, Any]]:
     """One set of engines that grows from size to size, measured at each."""
+    from kbn.lab.engines import quick_scan
     from kbn.lab.siena import SienaPoset
-    from kbn.matching import LinearScan, Matcher
+    from kbn.matching import Matcher
 
-    engines = Engines(Matcher(ontology), LinearScan(ontology), SienaPoset(ontology))
+    engines = Engines(Matcher(ontology), quick_scan(ontology), SienaPoset(ontology))
     rows = []
     total = max(parameters["sizes"])
     filters = "semantic" if semantic else "not semantic"
