@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 import typer
 
@@ -68,6 +67,8 @@ def _usage_message(error: typer.TyperException) -> str:
 
 
 def _told_by_typer(error: typer.TyperException) -> str:
+    from difflib import get_close_matches
+
     possibilities: list[str] = getattr(error, "possibilities", None) or []
     if possibilities:
         return error.message + did_you_mean(get_close_matches(_last_word(error), possibilities))

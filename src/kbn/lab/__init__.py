@@ -15,8 +15,9 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.lab import demo, experiment, match_bench, report
-    from kbn.lab.experiment import Experiment, Result, Scale, Table, conduct
+    from kbn.lab.experiment import Experiment, Result, Table, conduct
     from kbn.lab.podcast_day import PodcastDay
+    from kbn.lab.scale import Scale
     from kbn.lab.workloads import FromFiles, Workload, workload
 
 __all__ = [
@@ -42,7 +43,7 @@ __getattr__ = on_first_use(
         "FromFiles": "kbn.lab.workloads",
         "PodcastDay": "kbn.lab.podcast_day",
         "Result": "kbn.lab.experiment",
-        "Scale": "kbn.lab.experiment",
+        "Scale": "kbn.lab.scale",
         "Table": "kbn.lab.experiment",
         "Workload": "kbn.lab.workloads",
         "conduct": "kbn.lab.experiment",

@@ -23,13 +23,13 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
+from kbn.lab.scale import Scale as Scale
 from kbn.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,14 +39,6 @@ EXPERIMENTS = "kbn.lab.experiments"
 
 Parameters = Mapping[str, Any]
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
-
-
-class Scale(StrEnum):
-    """How large a run is: seconds, the source's own size, or as far as the machine goes."""
-
-    SMALL = "small"
-    PAPER = "paper"
-    BEYOND = "beyond"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,42 +18,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
+from kbn.spark.io.broker_address import BrokerAddress
 from kbn.spark.io.slices import Slice
-from kbn.spark.io.sources import local_path
 from kbn.spark.io.spool import POLL_S, Receiver, Spool, SpooledSource
-from kbn.transport import Client, Feed, Item, connect, parse_url
+from kbn.transport import Client, Feed, Item, connect
 
 WINDOW = 1000
 GROUP_MAX = 1000
 # More than a broker can have sent without having heard that we have it.
 LINES_REMEMBERED = 4 * WINDOW
 QUIET_ANSWERS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
-    """A broker, and as whom we come to it."""
-
-    url: str
-    client: str | None
-    token: str = ""
-    tls_ca: str | None = None
-    give_up_s: float = 60.0
-
-    @classmethod
-    def of(cls, options: Mapping[str, str], give_up_s: float) -> BrokerAddress:
-        """The address that a format's options name; InvalidInputError when it is none."""
-        parse_url(options["url"])
-        tls_ca = local_path(options["tlsCa"]) if "tlsCa" in options else None
-        token = options.get("token", "")
-        return cls(options["url"], options.get("client"), token, tls_ca, give_up_s)
 
 
 class BrokerSource(SpooledSource):

@@ -149,7 +149,8 @@ def source_of(options: Mapping[str, str]) -> Source:
 
 def _broker_source(options: Mapping[str, str]) -> Source:
     # Here and not above: those who read files need none of it.
-    from kbn.spark.io.brokers import BrokerAddress, BrokerSource
+    from kbn.spark.io.broker_address import BrokerAddress
+    from kbn.spark.io.brokers import BrokerSource
 
     needed = {
         "filter": "what is wanted",

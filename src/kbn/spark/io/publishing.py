@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
 from kbn.filters import Notification
-from kbn.spark.io.brokers import BrokerAddress
+from kbn.spark.io.broker_address import BrokerAddress
 from kbn.spark.io.manifests import Delivered, Manifest, link
 from kbn.spark.io.outbox import acknowledged, pending_batches, stream_of, write_down
 from kbn.spark.io.parts import read_part

@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
-from kbn.spark.io.brokers import BrokerAddress
+from kbn.spark.io.broker_address import BrokerAddress
 from kbn.spark.io.data_source import number
 from kbn.spark.io.manifests import Delivered, Manifest, Part
 from kbn.spark.io.outbox import send_pending
