@@ -304,7 +304,7 @@ def test_a_broker_without_a_store_refuses_what_it_could_not_keep() -> None:
     [
         (administration.Report("info"), "reports to nobody"),
         (administration.Unlink("c"), "no node around it"),
-        (administration.MoveClients("b", "kbn://b", ("zoe",)), "'zoe'"),
+        (administration.MoveClients("c", "kbn://c", ("zoe",)), "'zoe'"),
     ],
 )
 def test_what_a_broker_cannot_do_is_refused(body: AdminBody, reason: str) -> None:

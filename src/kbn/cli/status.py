@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import typer
-from msgspec import to_builtins
 
 from kbn.cli.connecting import Connecting
 from kbn.cli.options import with_options
@@ -49,6 +48,8 @@ def status(
 async def _show(
     connecting: Connecting, name: str | None, over: float, watch: float | None, as_json: bool
 ) -> None:
+    from msgspec import to_builtins
+
     async with connecting.client(name) as client:
 
         async def read() -> dict[str, Any]:
