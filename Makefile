@@ -25,7 +25,7 @@ demo: setup java  ## a podcast day through the whole pipeline on Spark: who got 
 	@$(BIN)/kbn demo
 
 test: setup  ## style, types and the tests that take seconds; the same run every time
-	@$(BIN)/python scripts/compile_kernels & scripts/check && wait
+	@$(BIN)/python scripts/compile_kernels & compiling=$$!; scripts/check && wait $$compiling
 	@scripts/test -n $(WORKERS)
 
 test-slow: setup  ## the tests that take minutes

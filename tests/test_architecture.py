@@ -254,3 +254,43 @@ def test_the_front_door_opens_without_anything_heavy(statement: str) -> None:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# Walks through the code, in ARCHITECTURE.md.
+
+WALK_MAX = 12
+LINK = re.compile(r"\[`([\w.]+)`\]\((src/kbn/[\w/]+\.py)\)")
+
+
+def walks() -> dict[str, list[str]]:
+    """The tables of ARCHITECTURE.md whose rows are numbered, by the heading above them."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif re.match(r"\| \d+ \|", line):
+            found.setdefault(heading, []).append(line)
+    return found
+
+
+def test_a_publication_a_dataframe_and_a_placement_are_walked_through_in_a_few_steps() -> None:
+    assert len(walks()) == 3
+    for heading, steps in walks().items():
+        assert len(steps) <= WALK_MAX, heading
+        assert all(LINK.search(step) for step in steps), heading
+
+
+LINKED = LINK.findall((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("name", "file"), LINKED, ids=[name for name, _ in LINKED])
+def test_every_function_that_the_architecture_links_is_where_it_says(name: str, file: str) -> None:
+    nodes: list[ast.stmt] = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+    for part in name.split("."):
+        kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        found = next(
+            (each for each in nodes if isinstance(each, kinds) and each.name == part), None
+        )
+        assert found is not None, f"{file} has no {name}"
+        nodes = found.body

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from kbn.broker import content
+from kbn.broker import AdminBody, administration, content
 from kbn.broker.access import Limits, Permission
+from kbn.broker.administration import GetStatus
 from kbn.broker.broker import Broker
 from kbn.broker.messages import (
     Acknowledge,
+    AdminReply,
+    AdminRequest,
     Advertise,
     Alive,
     AnyMessage,
-    Ask,
     Barrier,
     BarrierReached,
     Bye,
@@ -84,7 +86,7 @@ def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
         published(1),
         Barrier(1),
         Alive(),
-        Ask(1, "status"),
+        AdminRequest(1, GetStatus()),
     ):
         [answer] = talk.say(ANN, message)
         assert isinstance(answer, Refused)
@@ -205,7 +207,7 @@ def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
     talk.say(ANN, Credit(100))
     assert talk.delivered(ANN) == [1, 6, 7, 8]
     assert talk.heard[ANN][-1].dropped == 4
-    assert talk.broker.status()["clients"][0]["dropped"] == 4
+    assert talk.broker.status().clients[0].dropped == 4
 
 
 def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
@@ -253,7 +255,7 @@ class Doorkeeper:
         (Subscribe(1, "{}"), None),
         (Subscribe(1, '{"all": []}'), "subscribe to everything"),
         (Advertise(1, "secret > 1", True), "publish 'secret'"),
-        (Ask(1, "status"), "instruct this broker"),
+        (AdminRequest(1, GetStatus()), "instruct this broker"),
     ],
 )
 def test_a_client_may_do_what_its_authorizer_allows_and_no_more(
@@ -297,12 +299,28 @@ def test_a_broker_without_a_store_refuses_what_it_could_not_keep() -> None:
     assert any(isinstance(a, Refused) and "store" in a.reason for a in answers)
 
 
-def test_a_question_nobody_can_answer_names_those_that_can_be_asked() -> None:
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (administration.Report("info"), "reports to nobody"),
+        (administration.Unlink("c"), "no node around it"),
+        (administration.MoveClients("c", "kbn://c", ("zoe",)), "'zoe'"),
+    ],
+)
+def test_what_a_broker_cannot_do_is_refused(body: AdminBody, reason: str) -> None:
     talk = Talk()
     talk.say(ANN, Connect("ann", 1))
-    [refused] = talk.say(ANN, Ask(1, "weather"))
+    [refused] = talk.say(ANN, AdminRequest(7, body))
     assert isinstance(refused, Refused)
-    assert "move, report-hops, status" in refused.reason
+    assert (refused.what, refused.reference) == ("admin-request", 7)
+    assert reason in refused.reason
+
+
+def test_a_manager_is_told_the_status() -> None:
+    talk = Talk()
+    talk.say(ANN, Connect("ann", 1))
+    [reply] = talk.say(ANN, AdminRequest(7, GetStatus()))
+    assert reply == AdminReply(7, administration.Status(talk.broker.status()))
 
 
 def test_alone_everything_is_in_force_at_once() -> None:

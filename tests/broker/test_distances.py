@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kbn.broker import administration
 from kbn.broker.client_sessions import HOPS_REPORTED_MAX
 from kbn.broker.distances import COUNTED_MAX, PUBLISHERS_MAX, Distances
 from kbn.broker.messages import ConnAck, Hops, Peer
@@ -23,7 +24,7 @@ def test_subscribers_say_how_many_brokers_their_notifications_passed_and_who_pub
     for at in ("root", "far", "far"):
         network.client(f"at {at}", at).publish({"price": 5})
         network.run()
-    boss.ask("report-hops")
+    boss.admin(administration.CollectHops())
     network.run()
     assert told(network, "ann") == Hops(((1, 2), (3, 1)), (("at far", 2), ("at root", 1)))
     assert told(network, "boss") is None, "who wants nothing has nothing to tell"
@@ -40,14 +41,14 @@ def test_after_a_move_they_count_anew() -> None:
     ann.move("root")
     network.run()
     bob.publish({"price": 6})
-    network.client("boss", "root").ask("report-hops")
+    network.client("boss", "root").admin(administration.CollectHops())
     network.run()
     assert told(network, "ann") == Hops(((1, 1),), (("bob", 1),))
 
 
 def test_who_comes_later_is_asked_too_when_it_is_to_be_told_every_so_often() -> None:
     network = Network(LINE, ticks=True)
-    network.client("boss", "far").ask("report-hops", every=5.0)
+    network.client("boss", "far").admin(administration.CollectHops(5.0))
     network.run_for(1.0)
     ann = network.client("ann", "far")
     ann.subscribe("price > 3")

@@ -7,8 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import ValidationError, msgpack
 
 from kbn import data
+from kbn.broker.administration import Report
+from kbn.errors import InvalidInputError
 from kbn.filters.mentions import terms_named_in
 from kbn.management.broker_agent import AT_ONCE_MAX, BrokerAgent
 from kbn.management.reports import (
@@ -86,7 +89,7 @@ def test_what_it_keeps_is_what_would_be_worked_out_anew(
             named = " and ".join(f"{a} @= <{rng.choice(classes)}>" for a in "abc")
             held[client.name].append(client.subscribe(named))
         if rng.random() < 0.3:
-            boss.ask("report", what="medoids", groups=rng.randint(1, 3))
+            boss.admin(Report("medoids", groups=rng.randint(1, 3)))
         network.run()
         for report in agent.reports(0.0):
             if isinstance(report, SubscriberInfo):
@@ -126,11 +129,11 @@ def test_it_reports_what_it_is_asked_for_now_or_every_so_often(semantic_map: Sem
     ann.subscribe("price > 3")
     network.run()
     agent.reports(0.0)
-    boss.ask("report", what="utilisation", every=10.0)
-    boss.ask("report", what="hops")
+    boss.admin(Report("utilisation", every_s=10.0))
+    boss.admin(Report("hops"))
     network.client("bob", "root").publish({"price": 5})
     network.run()
-    boss.ask("report", what="hops")
+    boss.admin(Report("hops"))
     network.run()
     told = agent.reports(0.0, load=0.25, memory=100)
     assert NotificationReport.of("ann", "east", {2: 1}, {"bob": 1}) in told
@@ -145,17 +148,20 @@ def test_wrong_requests_are_refused_and_change_nothing(semantic_map: SemanticMap
     agent.reports(0.0)
     wrong: list[dict[str, Any]] = [
         {"what": "weather"},
-        {},
         {"what": "medoids", "groups": 0},
-        {"what": "hops", "every": -1},
+        {"what": "hops", "every_s": -1},
         {"what": "hops", "clients": "ann"},
         {"what": "subscribers", "clients": 7},
-        {"what": "subscribers", "clients": [7]},
+        {"what": "subscribers", "clients": (7,)},
     ]
     for about in wrong:
-        boss.ask("report", **about)
+        with pytest.raises(InvalidInputError):
+            boss.admin(Report(**about))
+        said = msgpack.encode({"kind": "report", **about})
+        with pytest.raises(ValidationError):
+            msgpack.decode(said, type=Report)
     network.run()
-    assert len(boss.failed) == len(wrong) and agent.reports(0.0) == []
+    assert agent.reports(0.0) == []
 
 
 def test_many_at_once_are_told_of_in_turns(semantic_map: SemanticMap) -> None:
@@ -179,7 +185,7 @@ def test_nobody_can_ask_a_broker_not_to_say_that_it_is_there(semantic_map: Seman
     network, agent = make(semantic_map)
     boss = network.client("boss", "east")
     for every in (0.0, 10_000.0):
-        boss.ask("report", what="info", every=every)
+        boss.admin(Report("info", every_s=every))
         network.run()
         agent.reports(0.0)
         assert [type(each) for each in agent.reports(31.0)] == [BrokerInfo]
@@ -192,7 +198,7 @@ def test_one_who_wants_nothing_any_more_is_not_told_of_as_a_subscriber(
     ann, boss = network.client("ann", "east"), network.client("boss", "east")
     wish = ann.subscribe("price > 3")
     network.run()
-    boss.ask("report", what="hops")
+    boss.admin(Report("hops"))
     network.run()
     ann.unsubscribe(wish)
     network.run()

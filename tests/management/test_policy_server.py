@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbn import data
+from kbn.broker.administration import MoveClients
 from kbn.filters import Notification
 from kbn.management import instructions, reports
 from kbn.management.actions import Announce, Effect, Instruct
@@ -61,8 +62,9 @@ def begin(server: PolicyServer) -> Plan:
 
 def moved(effects: list[Effect]) -> list[str]:
     """Who is to go where."""
-    moves = (each for each in effects if isinstance(each, Instruct) and each.what == "move")
-    return [f"{each.about['clients'][0]} to {each.about['broker']}" for each in moves]
+    told = (each.request for each in effects if isinstance(each, Instruct))
+    moves = (each for each in told if isinstance(each, MoveClients))
+    return [f"{(each.clients or ('everybody',))[0]} to {each.broker}" for each in moves]
 
 
 def test_a_server_starts_from_a_mib_with_placed_publishers_before_it_knows_any_broker(

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from kbn import InvalidInputError, Network
+from kbn.broker import administration
 from kbn.broker.access import AllowAll, Permission
 from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
@@ -88,8 +89,7 @@ def test_a_broker_told_to_move_its_clients_redirects_them_all() -> None:
         client.subscribe("k >= 0")
     network.run()
     chief = network.client("chief", at="a")
-    _, effects = chief.core.ask("move", {"broker": "b", "url": "b"})
-    network.carry_out(chief, effects)
+    chief.admin(administration.MoveClients("b", "b"))
     network.run()
     assert [client.broker for client in clients] == ["b"] * 6
     assert chief.broker == "a", "it subscribes to nothing, so it stays"

@@ -188,6 +188,23 @@ def test_who_says_nothing_is_dropped() -> None:
     run(main())
 
 
+def test_who_was_dropped_leaves_a_place_to_the_next() -> None:
+    async def main() -> None:
+        listener = HealthListener(lambda: (True, {}), lambda: "", request_timeout_s=0.05)
+        await listener.start()
+        host, port = listener.url.removeprefix("http://").split(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(CONNECTIONS_MAX)]
+        for reader, _ in silent:  # their own side stays open: only the time ends them
+            assert await reader.read() == b""
+        listener._timeout_s = 600  # who speaks has time, however busy this machine is
+        assert (await get(listener.url, "/health"))[0].split()[1] == "200"
+        for _, writer in silent:
+            writer.close()
+        await listener.stop()
+
+    run(main())
+
+
 def test_too_many_are_turned_away_until_some_have_gone() -> None:
     async def main() -> None:
         listener = HealthListener(lambda: (True, {}), lambda: "", request_timeout_s=600)

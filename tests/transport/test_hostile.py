@@ -10,8 +10,9 @@ from tests.transport.overlay import make_server, run, take, until
 
 import kbn
 from kbn.broker.access import Limits
+from kbn.broker.administration import Unlink, Unlinking
 from kbn.broker.messages import (
-    Ask,
+    AdminRequest,
     ConnAck,
     Connect,
     Credit,
@@ -251,7 +252,7 @@ def test_who_asks_and_never_reads_the_answers_is_not_heard_out() -> None:
             _, writer = await asyncio.open_connection(*server.address[:2])
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(HELLO)
-            wrong = encode(Ask(1, "x" * 10_000)) * 50
+            wrong = encode(AdminRequest(1, Unlink("x" * 10_000))) * 50
             sent = 0
             while sent < 400 and not any(each.is_paused for each in server._connections.values()):
                 writer.write(wrong)
@@ -280,13 +281,13 @@ def test_credit_of_absurd_size_is_no_harm() -> None:
 def test_a_bug_in_the_broker_costs_its_cause_only(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with make_server() as server:
-            server.broker.answers["trouble"] = lambda about: about["missing"]
+            server.broker.administered_by(lambda body: {}["missing"])
             async with kbn.connect(server.url) as good, kbn.connect(server.url, name="x") as bad:
                 feed = await bad.subscribe("n any")
-                asking = asyncio.ensure_future(bad.ask("trouble"))
+                asking = asyncio.ensure_future(bad.unlink("nobody"))
                 await until(lambda: any("a bug" in each.message for each in caplog.records))
                 await check_is_served(good)
-                del server.broker.answers["trouble"]
+                server.broker.administered_by(server.node.administer)
                 await asyncio.wait([asking])
                 await good.barrier()
                 await until(lambda: server.broker.table.filter_count == 1)
@@ -345,8 +346,8 @@ def test_more_answers_than_the_limit_end_the_connection() -> None:
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(HELLO)
             await until(lambda: "eve" in server.broker.clients)
-            server.broker.answers["much"] = lambda about: {"much": "x" * 1_000_000}
-            writer.write(encode(Ask(1, "much")) * 30)
+            server.broker.administered_by(lambda body: Unlinking("x" * 1_000_000))
+            writer.write(encode(AdminRequest(1, Unlink("much"))) * 30)
             await until(lambda: "eve" not in server.broker.clients)
             await check_is_served(good)
             writer.transport.abort()

@@ -21,11 +21,11 @@ def below(name: str, parent: str, folder: Path, **options: Any) -> BrokerServer:
 
 async def moved(x: BrokerServer, to: str) -> None:
     async with kbn.connect(x.url, name="boss") as boss:
-        before = len((await boss.status())["moved"])
-        await boss.ask("rehome", url=to)
-        while len(told := (await boss.status())["moved"]) == before:
+        before = len((await boss.status()).moved)
+        await boss.move_broker(to)
+        while len(told := (await boss.status()).moved) == before:
             pass
-        assert told[-1]["trouble"] is None
+        assert told[-1].trouble is None
 
 
 def parents(server: BrokerServer) -> list[str]:

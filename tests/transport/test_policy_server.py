@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.transport.overlay import make_server, run, until
+from tests.transport.overlay import PATIENCE_S, make_server, run, until
 
 import kbn
 from kbn import data
@@ -72,13 +72,20 @@ async def managed(semantic_map: SemanticMap, folder: Path) -> AsyncIterator[Any]
             async with east:
                 shell = PolicyServerShell(server, trigger.url, policies=[file], tell=told.append)
                 running = asyncio.ensure_future(shell.run())
-                await until(lambda: server.assignments.clusters > 0)
+                # Not as soon as there are clusters: they may be laid out for the first broker
+                # alone, and again when the other is heard of.
+                await until(lambda: _brokers_in_plan(server) == {"root", "east"})
                 yield SimpleNamespace(
                     trigger=trigger, root=root, east=east, server=server, told=told, file=file,
                     map=semantic_map, running=running,
                 )  # fmt: skip
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
+
+
+def _brokers_in_plan(server: PolicyServer) -> set[str]:
+    plan = server.assignments.plan
+    return set() if plan is None else set(plan.brokers)
 
 
 def write(file: Path, text: str) -> None:
@@ -98,7 +105,9 @@ def test_clients_go_where_they_belong(semantic_map: SemanticMap, tmp_path: Path)
                 async with kbn.connect(away, name=term) as client:
                     await client.subscribe(f"pet @= <{HERE}{term}>")
                     await until(lambda: client.broker == home and not client.is_moving)  # noqa: B023
-                    async with ManagedPublisher(here.trigger.url, here.map, url=away) as publisher:
+                    async with ManagedPublisher(
+                        here.trigger.url, here.map, url=away, wait_s=PATIENCE_S
+                    ) as publisher:
                         await publisher.publish({"pet": Individual(HERE + "Gus")})
                         assert publisher.broker == assignments.broker_for(HERE + "Gus")
                         known = here.server.engine.mib.get("publisher", publisher.name)
@@ -143,7 +152,7 @@ def test_a_publisher_whom_nobody_tells_anything_publishes_where_it_knows_a_broke
             feed = await reader.subscribe("number any")
             nobody = "kbn://127.0.0.1:1"
             async with ManagedPublisher(
-                nobody, semantic_map, url=broker.url, wait_s=0.2
+                nobody, semantic_map, url=broker.url, wait_s=0.2, timeout=PATIENCE_S
             ) as publisher:
                 await publisher.publish({"number": 1})
                 assert publisher.broker == "b"
@@ -232,7 +241,12 @@ def test_a_publisher_ends_also_when_its_trigger_broker_is_away(semantic_map: Sem
         async with make_server("b") as broker:
             async with make_server("trigger", ontology=terms.ontology()) as trigger:
                 publisher = ManagedPublisher(
-                    trigger.url, semantic_map, url=broker.url, name="bob", wait_s=0.1
+                    trigger.url,
+                    semantic_map,
+                    url=broker.url,
+                    name="bob",
+                    wait_s=0.1,
+                    timeout=PATIENCE_S,
                 )
                 await publisher.__aenter__()
                 await publisher.publish({"number": 1})
@@ -247,7 +261,7 @@ def test_several_may_publish_at_once_from_the_beginning(semantic_map: SemanticMa
         async with make_server("b") as broker, kbn.connect(broker.url) as reader:
             feed = await reader.subscribe("number any")
             async with ManagedPublisher(
-                "kbn://127.0.0.1:1", semantic_map, url=broker.url, wait_s=0.1
+                "kbn://127.0.0.1:1", semantic_map, url=broker.url, wait_s=0.1, timeout=PATIENCE_S
             ) as publisher:
                 await asyncio.gather(*(publisher.publish({"number": n}) for n in range(5)))
                 assert [(await anext(feed))["number"] for _ in range(5)] == list(range(5))

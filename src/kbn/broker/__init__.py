@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from kbn.broker import access, content, node_effects, node_events, notes, store, wire
+from kbn.broker import (
+    access,
+    administration,
+    content,
+    node_effects,
+    node_events,
+    notes,
+    store,
+    wire,
+)
 from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
-from kbn.broker.administration import client_names
+from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
+from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.client import (
     ClientCore,
     ClientSettings,
@@ -60,12 +70,15 @@ from kbn.broker.wire import (
 
 __all__ = [
     "VERSION",
+    "AdminBody",
+    "AdminResult",
     "Alive",
     "AllowAll",
     "AnyMessage",
     "Authorizer",
     "BestEffort",
     "Broker",
+    "BrokerStatus",
     "Bye",
     "ClientCore",
     "ClientSession",
@@ -111,8 +124,8 @@ __all__ = [
     "Topology",
     "Who",
     "access",
+    "administration",
     "advice",
-    "client_names",
     "content",
     "decode_between_brokers",
     "decode_from_client",

@@ -37,12 +37,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import Any, Unpack, assert_never
+from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
 from kbn.broker.access import Limits
-from kbn.broker.administration import move_clients, report_hops
+from kbn.broker.administration import (
+    AdminBody,
+    AdminResult,
+    CollectHops,
+    CollectingHops,
+    GetStatus,
+    LoadOntology,
+    MoveBroker,
+    MoveClients,
+    MovingClients,
+    Report,
+    Reporting,
+    Status,
+    Unlink,
+    status_of,
+)
+from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
 from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
@@ -127,7 +143,8 @@ class Broker:
             network, settings, outbox, self._clients, self._interests, self._contents, self.changes
         )
         self._requests.ontology = digest
-        self.answers.update(self._usual_answers())
+        self.reporter: Callable[[Report], Reporting] | None = None
+        self._requests.administer = self.administer
         self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
@@ -273,24 +290,44 @@ class Broker:
         self._waves.begin_anew(self._neighbours.names_in_tree())
         return self._finish()
 
+    # Administration.
+
+    def administered_by(self, administer: Callable[[AdminBody], AdminResult]) -> None:
+        """Let another carry out what managers ask; `administer` is what the broker does itself."""
+        self._requests.administer = administer
+
+    def administer(self, body: AdminBody) -> AdminResult:
+        """Carry out what a manager asks."""
+        match body:
+            case GetStatus():
+                return Status(self.status())
+            case MoveClients():
+                return self._move_clients(body)
+            case CollectHops(every_s, clients):
+                return CollectingHops(self._clients.ask_for_hops(every_s, clients))
+            case Report():
+                if self.reporter is None:
+                    raise InvalidInputError("this broker is not managed: it reports to nobody")
+                return self.reporter(body)
+            case MoveBroker() | Unlink() | LoadOntology():
+                raise InvalidInputError("this broker has no node around it that could do that")
+            case _:
+                assert_never(body)
+
+    def _move_clients(self, request: MoveClients) -> MovingClients:
+        if request.broker == self.name:
+            raise InvalidInputError("to move clients, name another broker and its url")
+        names = self._clients.subscribers() if request.clients is None else list(request.clients)
+        self._clients.check_known(names)
+        self._clients.redirect(names, request.broker, request.url)
+        return MovingClients(len(names))
+
     # What it shows.
 
     @property
     def table(self) -> RoutingTable:
         """Who wants what."""
         return self._interests.table
-
-    @property
-    def answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """What the broker itself can be asked, and who answers it."""
-        return self._requests.answers
-
-    def _usual_answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        return {
-            "status": lambda about: self.status(),
-            "move": partial(move_clients, self._clients, self.name),
-            "report-hops": partial(report_hops, self._clients),
-        }
 
     @property
     def routing(self) -> Routing:
@@ -324,8 +361,11 @@ class Broker:
         """Whether every neighbour has said all it has to say."""
         return all(n.is_trusted for n in self._neighbours.in_tree() if n.role != "parent")
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> BrokerStatus:
         """What a person wants to know of this broker."""
+        return status_of(self._facts())
+
+    def _facts(self) -> dict[str, object]:
         roots = self.table.roots
         clients, neighbours = self._clients, self._neighbours
         return {

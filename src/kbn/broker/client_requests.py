@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, assert_never
+from typing import assert_never
 
 from kbn.broker.access import NotConnectedError
+from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
@@ -15,10 +16,10 @@ from kbn.broker.contents import Contents
 from kbn.broker.interests import Interests
 from kbn.broker.messages import (
     Acknowledge,
+    AdminReply,
+    AdminRequest,
     Advertise,
     Alive,
-    Answer,
-    Ask,
     Barrier,
     BarrierReached,
     ConnAck,
@@ -65,7 +66,7 @@ class Network:
 class ClientRequests:
     """Handles what clients say.
 
-    `answers` is what the broker itself can be asked, and who answers it. `ontology` is the digest
+    `administer` carries out what managers ask. `ontology` is the digest
     that clients are told.
     """
 
@@ -79,7 +80,7 @@ class ClientRequests:
         contents: Contents,
         changes: Changes,
     ) -> None:
-        self.answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+        self.administer: Callable[[AdminBody], AdminResult]
         self.ontology = ""
         self.published = 0
         self.refused = 0
@@ -137,8 +138,9 @@ class ClientRequests:
                 self._network.begin_wave(lambda: self._outbox.send(peer, reached))
             case Leave(request):
                 self._leave(session, request)
-            case Ask(request, what, about):
-                self._answer(session, request, what, about)
+            case AdminRequest(request, body):
+                session.permission.check_manage()
+                self._outbox.send(peer, AdminReply(request, self.administer(body)))
             case Hops():
                 self._clients.told_hops(message, session)
                 self._changes.of_hops(session.name)
@@ -320,16 +322,6 @@ class ClientRequests:
             self._interests.unadvertise((session.peer, id))
 
     # Answers.
-
-    def _answer(
-        self, session: ClientSession, request: int, what: str, about: dict[str, Any]
-    ) -> None:
-        answer = self.answers.get(what)
-        if answer is None:
-            known = ", ".join(sorted(self.answers))
-            raise InvalidInputError(f"this broker cannot be asked {what!r}; it knows {known}")
-        session.permission.check_manage()
-        self._outbox.send(session.peer, Answer(request, answer(about)))
 
     def refuse(self, sender: Peer, message: FromClient, error: KbnError) -> None:
         """Tell a client what was wrong with its message."""

@@ -255,7 +255,7 @@ class ClientSessions:
 
     # Reports.
 
-    def ask_for_hops(self, every_s: float, names: list[str] | None) -> int:
+    def ask_for_hops(self, every_s: float, names: Iterable[str] | None) -> int:
         """Have subscribers (None: all, and those who come later) report their hops; how many."""
         if names is None:
             self.hops_every_s = every_s

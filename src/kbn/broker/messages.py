@@ -21,9 +21,11 @@ lost, kept by the sender until `Ack`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
+
+from kbn.broker.administration import AdminBody, AdminResult
 
 VERSION = 1
 
@@ -167,12 +169,11 @@ class Credit(Message, frozen=True, tag="credit"):
     total: Number
 
 
-class Ask(Message, frozen=True, tag="ask"):
-    """A question or an instruction to the broker itself; see `Broker.ANSWERS`."""
+class AdminRequest(Message, frozen=True, tag="admin-request"):
+    """A request to the broker itself; see `administration.py`."""
 
     request: Number
-    what: str
-    about: dict[str, Any] = {}
+    body: AdminBody
 
 
 class Hops(Message, frozen=True, tag="hops"):
@@ -230,9 +231,11 @@ class Left(Message, frozen=True, tag="left"):
     request: int
 
 
-class Answer(Message, frozen=True, tag="answer"):
+class AdminReply(Message, frozen=True, tag="admin-reply"):
+    """What became of an `AdminRequest`."""
+
     request: int
-    about: dict[str, Any]
+    body: AdminResult
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -436,7 +439,7 @@ FromClient: TypeAlias = (
     | Leave
     | Acknowledge
     | Credit
-    | Ask
+    | AdminRequest
     | Hops
     | Alive
 )
@@ -446,7 +449,7 @@ ToClient: TypeAlias = (
     | Done
     | BarrierReached
     | Left
-    | Answer
+    | AdminReply
     | Refused
     | Deliver
     | Redirect

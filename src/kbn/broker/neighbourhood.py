@@ -11,13 +11,14 @@ comes. Whoever is told does not come back on its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from kbn.broker import notes
 from kbn.broker.admission import kept_of_two
 from kbn.broker.broker import Broker
+from kbn.broker.broker_status import LinkStatus, MoveStatus
 from kbn.broker.known_peers import Farewell, InterruptedMove, KnownPeers
 from kbn.broker.messages import Bye, Greet, Peer, Refused, Send, Who
 from kbn.broker.node_connections import NodeConnection, NodeConnections
@@ -309,15 +310,12 @@ class Neighbourhood:
         self.moves.append(ended)
         self._connections.note(ended)
 
-    def status(self) -> dict[str, Any]:
-        return {
-            "links": [
-                {"url": link.to.url, "broker": link.name, "problem": link.problem}
-                for link in self.links
-                if link.farewell is None
-            ],
-            "moved": [
-                {"from": move.leaving, "to": move.to, "trouble": move.trouble}
-                for move in self.moves
-            ],
-        }
+    def link_statuses(self) -> tuple[LinkStatus, ...]:
+        return tuple(
+            LinkStatus(link.to.url, link.name, link.problem)
+            for link in self.links
+            if link.farewell is None
+        )
+
+    def move_statuses(self) -> tuple[MoveStatus, ...]:
+        return tuple(MoveStatus(*move) for move in self.moves)

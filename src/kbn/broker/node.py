@@ -20,10 +20,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
+from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
 from kbn.broker import notes
+from kbn.broker.administration import (
+    AdminBody,
+    AdminResult,
+    GetStatus,
+    LoadingOntology,
+    LoadOntology,
+    MoveBroker,
+    MovingBroker,
+    Status,
+    Unlink,
+    Unlinking,
+)
 from kbn.broker.admission import Admission, check_version
 from kbn.broker.broker import Broker
+from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.messages import (
     AnyMessage,
     BestEffort,
@@ -44,7 +60,6 @@ from kbn.broker.node_connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node_effects import (
     Effect,
     LimitFrames,
-    LoadOntology,
     PauseReading,
     ResumeReading,
     Send,
@@ -102,11 +117,7 @@ class Node:
         self._sends: list[BrokerSend] = []
         self._requests: list[events.Unlink] = []
         self._now = self._ticked_at = now
-        status = self.broker.answers["status"]
-        self.broker.answers["status"] = lambda about: {**status(about), **self._status()}
-        self.broker.answers["ontology"] = self._asked_for_ontology
-        self.broker.answers["unlink"] = self._asked_to_unlink
-        self.broker.answers["rehome"] = self._asked_to_move
+        self.broker.administered_by(self.administer)
 
     @property
     def name(self) -> str:
@@ -435,10 +446,10 @@ class Node:
         self._neighbours.end_turn()
         if self.store.is_dirty:
             self.store.commit()
-        effects = [self._send(*each) for each in self.connections.take_sends().items()]
-        effects += self.connections.take_others()
-        effects += self._neighbours.links.dials(self._now, self._neighbours.is_connected)
-        return effects
+        to_do = [self._send(*each) for each in self.connections.take_sends().items()]
+        to_do += self.connections.take_others()
+        to_do += self._neighbours.links.dials(self._now, self._neighbours.is_connected)
+        return to_do
 
     def _address(self, sends: list[BrokerSend]) -> None:
         """Find the connections on which the broker's messages go out."""
@@ -470,31 +481,38 @@ class Node:
 
     # What an administrator asks.
 
-    def _asked_to_unlink(self, about: dict[str, Any]) -> dict[str, Any]:
-        name = about.get("broker")
-        if not isinstance(name, str) or name not in self.broker.neighbours:
+    def administer(self, body: AdminBody) -> AdminResult:
+        """Carry out what a manager asks: about connections here, all else by the broker."""
+        match body:
+            case GetStatus():
+                return Status(self.status())
+            case Unlink(name):
+                self._check_neighbour(name)
+                self._requests.append(events.Unlink(name))  # not in the middle of a batch
+                return Unlinking(name)
+            case MoveBroker(url, leaving):
+                request = events.MoveBroker(url, leaving)
+                return MovingBroker(self._neighbours.move(request, self._now))
+            case LoadOntology(paths, reasoning):
+                self.connections.effect(effects.LoadOntology(paths, reasoning))
+                return LoadingOntology(paths)
+            case _:
+                return self.broker.administer(body)
+
+    def _check_neighbour(self, name: str) -> None:
+        if name not in self.broker.neighbours:
             known = ", ".join(self.broker.neighbours) or "none"
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
-        self._requests.append(events.Unlink(name))  # not in the middle of a batch
-        return {"unlinking": name}
 
-    def _asked_to_move(self, about: dict[str, Any]) -> dict[str, Any]:
-        request = events.MoveBroker(str(about.get("url")), about.get("old"))
-        return {"leaving": self._neighbours.move(request, self._now)}
-
-    def _asked_for_ontology(self, about: dict[str, Any]) -> dict[str, Any]:
-        paths, reasoning = about.get("paths"), about.get("reasoning", "rdfs")
-        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-            raise InvalidInputError("to load an ontology, give its paths: a list of files")
-        self.connections.effect(LoadOntology(tuple(paths), reasoning))
-        return {"loading": paths}
-
-    def _status(self) -> dict[str, Any]:
-        return {
-            "connections": len(self.connections.all),
-            "ontology_problem": self.ontology_problem,
-            **self._neighbours.status(),
-        }
+    def status(self) -> BrokerStatus:
+        """What a person wants to know of this node."""
+        return replace(
+            self.broker.status(),
+            connections=len(self.connections.all),
+            ontology_problem=self.ontology_problem,
+            links=self._neighbours.link_statuses(),
+            moved=self._neighbours.move_statuses(),
+        )
 
 
 class Arrivals:

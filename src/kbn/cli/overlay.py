@@ -262,6 +262,5 @@ async def _move(
 ) -> tuple[str, int]:
     async with connecting.client(name) as client:
         there = await connecting.name_of(to)
-        asking = client.ask("move", clients=names, broker=there, url=to)
-        answer = await connecting.within(asking)
-    return there, int(answer["moving"])
+        moving = await connecting.within(client.move_clients(there, to, names))
+    return there, moving

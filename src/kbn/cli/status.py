@@ -48,10 +48,12 @@ def status(
 async def _show(
     connecting: Connecting, name: str | None, over: float, watch: float | None, as_json: bool
 ) -> None:
+    from msgspec import to_builtins
+
     async with connecting.client(name) as client:
 
         async def read() -> dict[str, Any]:
-            about = await connecting.within(client.status())
+            about = to_builtins(await connecting.within(client.status()))
             about["clients"] = [each for each in about["clients"] if each["client"] != client.name]
             return {"url": client.url, **about}
 

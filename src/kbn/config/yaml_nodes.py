@@ -54,9 +54,16 @@ def composed(text: str) -> tuple[Any, list[NotYamlError]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        problem = _problem(error)
         last = text.count("\n")  # libyaml counts the end of the text as a line of its own
         raise NotYamlError(f"not YAML: {problem}", min(line, last) + 1) from None
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """What is wrong; PyYAML with libyaml and without it word this differently."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return "control or special characters are not allowed; remove or escape them"
+    return str(getattr(error, "problem", None) or error)
 
 
 def is_quoted(node: Any) -> bool:

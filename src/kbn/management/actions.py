@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from kbn.broker import administration
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.management import instructions
@@ -49,7 +50,7 @@ ARRIVE_S = 10.0
 REASSIGNED = "reassigned"
 """The mark of clients who sit near their partners rather than where their medoid is at home."""
 
-REQUESTS = {
+REQUESTS: dict[str, administration.ReportKind] = {
     "request-notification-reports": "hops",
     "request-broker-medoids": "medoids",
     "request-utilisation": "utilisation",
@@ -57,12 +58,16 @@ REQUESTS = {
 
 
 class Instruct(NamedTuple):
-    """Tell a broker, which listens at `url`, to do something; see `Broker.answers`."""
+    """Tell a broker, which listens at `url`, to do something."""
 
     broker: str
     url: str
-    what: str
-    about: dict[str, Any]
+    request: administration.MoveClients | administration.MoveBroker | administration.Report
+
+    @property
+    def what(self) -> str:
+        """The kind of the request, for people."""
+        return str(self.request.__struct_config__.tag)
 
 
 class Announce(NamedTuple):
@@ -180,8 +185,11 @@ class Actions:
         if found.kind == "publisher":
             order = PlacePublisher(found.name, to, url)
             return Announce(instructions.to_notification(order))
-        about = {"clients": [found.name], "broker": to, "url": url}
-        return Instruct(found.broker, self._url(found.broker), "move", about)
+        return Instruct(
+            found.broker,
+            self._url(found.broker),
+            administration.MoveClients(to, url, (found.name,)),
+        )
 
     def _load_now(self, now: float) -> Counter[str]:
         """How many clients each broker has, subscribers and publishers alike."""
@@ -202,8 +210,8 @@ class Actions:
         self._misplaced[found.kind, found.name] = decision
         if found.kind == "publisher" or not found.broker:
             return Outcome(decision, Status.DECIDED)
-        about = {"what": "subscribers", "clients": [found.name]}
-        ask = Instruct(found.broker, self._url(found.broker), "report", about)
+        report = administration.Report("subscribers", clients=(found.name,))
+        ask = Instruct(found.broker, self._url(found.broker), report)
         return Outcome(decision, Status.DECIDED, effects=(ask,))
 
     def _reassign(self, kind: Kind, named: Mapping[str, Decision], now: float) -> Iterator[Outcome]:
@@ -260,8 +268,8 @@ class Actions:
         """An instruction did not reach its broker, or was refused: who was to move may be told
         again.
         """
-        if instruct.what == "move":
-            for name in instruct.about["clients"]:
+        if isinstance(instruct.request, administration.MoveClients):
+            for name in instruct.request.clients or ():
                 self._mib.not_placed("subscriber", name)
 
     def _client_assignments(
@@ -302,15 +310,11 @@ class Actions:
     # Requests.
 
     def _request(self, decision: Decision, now: float) -> Outcome:
-        about = {"what": REQUESTS[decision.action]}
-        interval = decision.parameters.get("interval")
-        if interval is not None:
-            about["every"] = interval
-        if "groups" in decision.parameters:
-            about["groups"] = decision.parameters["groups"]
+        interval, groups = (decision.parameters.get(name) for name in ("interval", "groups"))
+        report = administration.Report(REQUESTS[decision.action], interval or 0.0, groups)
         named = [decision.name] if decision.kind == "broker" and decision.name else None
         asked = tuple(
-            Instruct(each.name, each.address, "report", about)
+            Instruct(each.name, each.address, report)
             for each in self._mib.objects("broker")
             if each.address and (named is None or each.name in named)
         )
@@ -329,7 +333,7 @@ class Actions:
             raise InvalidInputError(f"{to} cannot move below itself")
         if to == found.parent:
             return Outcome(decision, Status.UNCHANGED, f"below {to} already")
-        move = Instruct(found.name, found.address, "rehome", {"url": self._url(to)})
+        move = Instruct(found.name, found.address, administration.MoveBroker(self._url(to)))
         return Outcome(decision, Status.DONE, f"from {found.parent or 'nobody'} to {to}", (move,))
 
     def _balance_load(self, decision: Decision, now: float) -> Outcome:

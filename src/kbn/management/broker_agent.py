@@ -12,11 +12,10 @@ which its shell calls every now and then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import assert_never
 
-from kbn.broker import Broker, ClientSession, client_names
-from kbn.errors import InvalidInputError
+from kbn.broker import Broker, ClientSession, administration
 from kbn.filters import terms_named_in
 from kbn.management.reports import (
     BrokerInfo,
@@ -36,13 +35,10 @@ AT_ONCE_MAX = 500
 INFO_EVERY_S = 30.0
 """A broker says that it is there this often."""
 GROUPS = 2
-GROUPS_MAX = 100
 GROUPS_EVERY_S = 10.0
 """Groups are the one thing that is worked out for a report: those told may be so old."""
 MERGED_MAX = 32
 """Medoids that are merged in pairs when groups are made: the broker waits meanwhile."""
-
-WHAT = ("info", "subscribers", "medoids", "utilisation", "hops")
 
 
 class _Schedule:
@@ -81,7 +77,7 @@ class BrokerAgent:
         self._groups_every_s = groups_every_s
         self._told: BrokerInfo | None = None
         broker.changes.are_watched = True
-        broker.answers["report"] = self._asked
+        broker.reporter = self._asked
         self.use_map(semantic_map)
 
     def use_map(self, semantic_map: SemanticMap | None) -> None:
@@ -106,42 +102,32 @@ class BrokerAgent:
 
     # What the broker is asked.
 
-    def _asked(self, about: dict[str, Any]) -> dict[str, Any]:
-        """Report `what`: one of `WHAT`; now, and then `every` so many seconds if that is not 0.
+    def _asked(self, request: administration.Report) -> administration.Reporting:
+        what, every_s = request.what, request.every_s
+        match what:
+            case "hops":
+                self._broker.administer(administration.CollectHops(every_s, request.clients))
+            case "subscribers":
+                self._asked_for_subscribers(request.clients)
+            case "medoids":
+                self._put_in_groups(request.groups or self._groups)
+                self._schedules[what] = _Schedule(every_s)
+            case "info":  # also its sign of life, which nobody can ask away
+                self._schedules[what] = _Schedule(min(every_s or INFO_EVERY_S, INFO_EVERY_S))
+            case "utilisation":
+                self._schedules[what] = _Schedule(every_s)
+            case _:
+                assert_never(what)
+        return administration.Reporting(what)
 
-        `groups` says into how many the subscribers of a broker are put for its medoids, `clients`
-        names those whose medoids or hops are wanted: otherwise everybody's are.
-        """
-        what, every_s = about.get("what"), about.get("every", 0.0)
-        if what not in WHAT:
-            raise InvalidInputError(f"a broker reports {', '.join(WHAT)}, not {what!r}")
-        if isinstance(every_s, bool) or not isinstance(every_s, int | float) or not every_s >= 0:
-            raise InvalidInputError(f"'every' is a number of seconds, not {every_s!r}")
-        ask: dict[str, Callable[[dict[str, Any]], object]] = {
-            "hops": self._broker.answers["report-hops"],
-            "subscribers": self._asked_for_subscribers,
-            "medoids": self._asked_for_medoids,
-        }
-        if what in ask:
-            ask[what](about)
-        if what == "info":  # also its sign of life, which nobody can ask away
-            every_s = min(every_s or INFO_EVERY_S, INFO_EVERY_S)
-        if what not in ("hops", "subscribers"):
-            self._schedules[what] = _Schedule(every_s)
-        return {"reporting": what}
-
-    def _asked_for_subscribers(self, about: dict[str, Any]) -> None:
-        names = client_names(about)
+    def _asked_for_subscribers(self, names: Iterable[str] | None) -> None:
         if names is None:
             self._tell_of_all()
             return
         for name in names:
             self._broker.changes.of_subscriptions(name)
 
-    def _asked_for_medoids(self, about: dict[str, Any]) -> None:
-        groups = about.get("groups", self._groups)
-        if type(groups) is not int or not 1 <= groups <= GROUPS_MAX:
-            raise InvalidInputError(f"'groups' is a number from 1 to {GROUPS_MAX}, not {groups!r}")
+    def _put_in_groups(self, groups: int) -> None:
         if groups != self._groups:
             self._groups, self._grouped = groups, None
 

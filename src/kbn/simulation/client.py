@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kbn.broker import ClientCore, Confirmed, Failed, NotificationId, content
+from kbn.broker import AdminBody, ClientCore, Confirmed, Failed, NotificationId, content
 from kbn.filters import Notification, Subscription
 from kbn.simulation.connection import End, SimulatedConnection
 
@@ -93,9 +93,9 @@ class SimulatedClient:
         self.network.carry_out(self, effects)
         return number
 
-    def ask(self, what: str, /, **about: Any) -> int:
+    def admin(self, body: AdminBody) -> int:
         """Ask the broker, or instruct it; the number by which it is answered."""
-        request, effects = self.core.ask(what, about)
+        request, effects = self.core.admin(body)
         self.network.carry_out(self, effects)
         return request
 

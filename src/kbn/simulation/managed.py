@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbn.broker import Topology
+from kbn.broker import Topology, administration
 from kbn.filters import Notification
 from kbn.management import (
     Announce,
@@ -169,8 +169,8 @@ class ManagedNetwork:
             return False
         if line.received:
             line.received.clear()
-            self.network.broker(broker).answers["report"]({"what": "info", "every": 30.0})
-            self.network.broker(broker).answers["report"]({"what": "subscribers"})
+            self.network.broker(broker).administer(administration.Report("info", every_s=30.0))
+            self.network.broker(broker).administer(administration.Report("subscribers"))
         found = agent.reports(self.now)
         for report in found:
             line.publish(reports.to_notification(report))
@@ -197,4 +197,4 @@ class ManagedNetwork:
         if manager is None:
             name = f"{server.name} at {instruct.broker}"
             manager = self._managers[key] = self.network.client(name, instruct.broker)
-        manager.ask(instruct.what, **instruct.about)
+        manager.admin(instruct.request)

@@ -9,10 +9,18 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbn.broker import ClientCore, Effect, content
+from kbn.broker import (
+    AdminBody,
+    AdminResult,
+    BrokerStatus,
+    ClientCore,
+    Effect,
+    administration,
+    content,
+)
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 from kbn.transport.client_driver import ClientDriver, tls_problem
@@ -200,20 +208,60 @@ class Client:
         request, effects = self.core.barrier()
         await self._asked("barrier", request, effects)
 
-    async def ask(self, what: str, /, **about: Any) -> dict[str, Any]:
-        """Ask the broker itself: "status"; or instruct it: "move", "ontology"::
+    async def admin(self, body: AdminBody) -> AdminResult:
+        """Ask the broker itself something, or tell it to do something::
 
-        await client.ask("move", clients=["ann"], broker="east", url="kbn://east:7420")
+        await client.admin(administration.CollectHops(every_s=60))
         """
-        request, effects = self.core.ask(what, about)
-        return dict(await self._asked("ask", request, effects))
+        request, effects = self.core.admin(body)
+        result: AdminResult = await self._asked("admin-request", request, effects)
+        return result
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> BrokerStatus:
         """What a person wants to know of the broker::
 
-        print(await client.status())
+        print((await client.status()).connections)
         """
-        return await self.ask("status")
+        result = await self.admin(administration.GetStatus())
+        assert isinstance(result, administration.Status)
+        return result.status
+
+    async def move_clients(
+        self, broker: str, url: str, clients: Sequence[str] | None = None
+    ) -> int:
+        """Send clients of this broker to another, all subscribers or those named; how many::
+
+        await client.move_clients("east", "kbn://east:7420", ["ann"])
+        """
+        named = None if clients is None else tuple(clients)
+        result = await self.admin(administration.MoveClients(broker, url, named))
+        assert isinstance(result, administration.MovingClients)
+        return result.count
+
+    async def move_broker(self, url: str, leaving: str | None = None) -> str:
+        """Move the broker below, or next to, the one at a URL; the neighbour that it leaves::
+
+        await client.move_broker("kbn://east:7420")
+        """
+        result = await self.admin(administration.MoveBroker(url, leaving))
+        assert isinstance(result, administration.MovingBroker)
+        return result.leaving
+
+    async def unlink(self, broker: str) -> None:
+        """Have the broker drop a neighbour::
+
+        await client.unlink("east")
+        """
+        await self.admin(administration.Unlink(broker))
+
+    async def load_ontology(
+        self, paths: Sequence[str], reasoning: administration.Level = "rdfs"
+    ) -> None:
+        """Have the broker load an ontology from files on its machine::
+
+        await client.load_ontology(["/etc/kbn/podcast.ttl"])
+        """
+        await self.admin(administration.LoadOntology(tuple(paths), reasoning))
 
     async def move(self, url: str) -> None:
         """Move to the broker at another URL; nothing is lost on the way, nothing comes twice::

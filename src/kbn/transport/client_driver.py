@@ -165,8 +165,8 @@ class ClientDriver:
 
     def _do_rarely(self, effect: Effect) -> None:
         match effect:
-            case Confirmed(what, reference, about):
-                self.pending.answer(what, 0 if what == "leave" else reference, about)
+            case Confirmed(what, reference, result):
+                self.pending.answer(what, 0 if what == "leave" else reference, result)
             case Failed():
                 self._failed(effect)
             case Dial(broker, url):

@@ -33,7 +33,8 @@ class ManagedPublisher:
     """Use it with `async with`; `url` is where to publish until told otherwise.
 
     `name` is the id it is managed by: a new UUID unless given. `wait_s` is how long the first
-    notification waits to be told where to go. Other options are those of `kbn.connect`.
+    notification waits to be told where to go, and for the broker there unless a `timeout` is given.
+    Other options are those of `kbn.connect`.
     """
 
     def __init__(

@@ -194,7 +194,7 @@ class PolicyServerShell:
     async def _ask(self, client: Client, instruct: Instruct) -> None:
         try:
             async with asyncio.timeout(ANSWER_S):
-                await client.ask(instruct.what, **instruct.about)
+                await client.admin(instruct.request)
         except TimeoutError:
             raise TransportError(f"{instruct.url} gave no answer in {ANSWER_S:g} s") from None
         except TransportError:

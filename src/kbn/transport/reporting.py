@@ -13,6 +13,7 @@ from time import process_time
 
 import psutil
 
+from kbn.broker import administration
 from kbn.errors import KbnError
 from kbn.management import (
     INFO_EVERY_S,
@@ -93,10 +94,10 @@ class Reporting:
     async def _listen(self, client: Client) -> None:
         """Tell everything again when somebody new asks."""
         async for _ in client.subscribe(instructions.of_type("RequestInfo")):
-            answer = self._server.broker.answers.get("report")
-            if answer is not None:
-                answer({"what": "info", "every": INFO_EVERY_S})
-                answer({"what": "subscribers"})
+            broker = self._server.broker
+            if broker.reporter is not None:
+                broker.reporter(administration.Report("info", INFO_EVERY_S))
+                broker.reporter(administration.Report("subscribers"))
 
     async def _with_map(self) -> BrokerAgent:
         """The agent, with a map of the ontology that the broker has now."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
+from kbn.broker import AdminBody, AdminResult, BrokerStatus
 from kbn.filters import Notification, Subscription
 from kbn.transport.client import Client
 from kbn.transport.connecting import connect
@@ -162,17 +163,17 @@ class SyncClient:
         """
         self.call(self._client.barrier(), timeout)
 
-    def ask(self, what: str, /, *, timeout: float | None = None, **about: Any) -> dict[str, Any]:
-        """Ask the broker itself, or instruct it, as `Client.ask` does::
+    def admin(self, body: AdminBody, *, timeout: float | None = None) -> AdminResult:
+        """Ask the broker itself something, or tell it to do something, as `Client.admin` does::
 
-        client.ask("move", clients=["ann"], broker="east", url="kbn://east:7420")
+        client.admin(administration.MoveClients("east", "kbn://east:7420", ("ann",)))
         """
-        return self.call(self._client.ask(what, **about), timeout)
+        return self.call(self._client.admin(body), timeout)
 
-    def status(self, *, timeout: float | None = None) -> dict[str, Any]:
+    def status(self, *, timeout: float | None = None) -> BrokerStatus:
         """What a person wants to know of the broker::
 
-        print(client.status())
+        print(client.status().connections)
         """
         return self.call(self._client.status(), timeout)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from msgspec import to_builtins
+
 from kbn.broker import MemoryStore, NodeSettings, notes
 from kbn.errors import TransportError
 from kbn.transport.clock import now
@@ -66,7 +68,7 @@ class Watched:
 
     async def start(self) -> None:
         broker, watch = self.server.broker, self._watch
-        event("started", routing=broker.routing, ontology=broker.status()["ontology"])
+        event("started", routing=broker.routing, ontology=broker.status().ontology)
         await self._start_http()
         try:
             await self.server.start()
@@ -150,7 +152,8 @@ class Watched:
         return metrics_text(self._told(), self.commits, healthy=self.health()[0])
 
     def _told(self) -> dict[str, Any]:
-        return self.server.broker.answers["status"]({})
+        facts: dict[str, Any] = to_builtins(self.server.node.status())
+        return facts
 
     async def _look(self) -> None:
         """Look every now and then whether neighbours, links or queues are another than before."""

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from kbn.broker.administration import GetStatus
 from kbn.broker.client.core import ClientCore
 from kbn.broker.client.effects import Confirmed, Delivered, Dial, Effect, Failed, HangUp, Moved
 from kbn.broker.client.move import TRANSITIONS, ClientMove, MoveEvent, MoveState, MoveStep
@@ -208,7 +209,7 @@ def test_a_barrier_of_the_application_waits_until_the_old_broker_let_go() -> Non
 
 def test_requests_that_the_old_broker_did_not_answer_go_to_the_new_one() -> None:
     talk = Conversation()
-    number, _ = talk.core.ask("status", {})
+    number, _ = talk.core.admin(GetStatus())
     talk.arrive()
     effects = talk.tell("b", BarrierReached(number + 1))
     assert [name for name, _ in sent(effects)] == ["a", "b"]

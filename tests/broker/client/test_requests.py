@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from kbn.broker.administration import GetStatus
 from kbn.broker.client.requests import Request, Requests
 from kbn.broker.client.subscriptions import Subscriptions
-from kbn.broker.messages import Ask, Barrier, Leave, Subscribe
+from kbn.broker.messages import AdminRequest, Barrier, Leave, Subscribe
 
 ONE, TWO = Subscribe(1, "n any"), Subscribe(2, "k any")
 FIRST, SECOND = Request("subscribe", 1), Request("subscribe", 2)
-BARRIER, ASK = Request("barrier", 7), Request("ask", 8)
+BARRIER, ASK = Request("barrier", 7), Request("admin-request", 8)
 
 
 def test_a_request_waits_for_one_answer() -> None:
@@ -34,7 +35,7 @@ def test_a_barrier_waits_until_every_change_is_answered() -> None:
 def test_other_requests_wait_for_nothing() -> None:
     mine = Requests()
     mine.add(FIRST, ONE)
-    assert mine.add(ASK, Ask(8, "status")) == [Ask(8, "status")]
+    assert mine.add(ASK, AdminRequest(8, GetStatus())) == [AdminRequest(8, GetStatus())]
     assert mine.add(Request("leave", 9), Leave(9)) == [Leave(9)]
 
 
@@ -67,17 +68,20 @@ def test_a_request_that_is_noted_twice_waits_once() -> None:
 
 def test_the_oldest_are_repeated_first() -> None:
     mine = Requests()
-    for request, message in ((FIRST, ONE), (SECOND, TWO), (ASK, Ask(8, "status"))):
+    for request, message in ((FIRST, ONE), (SECOND, TWO), (ASK, AdminRequest(8, GetStatus()))):
         mine.add(request, message)
     assert mine.sendable(at_most=2) == [ONE, TWO]
 
 
 def test_requests_of_a_kind_are_taken_to_another_broker() -> None:
     mine = Requests()
-    mine.add(ASK, Ask(8, "status"))
+    mine.add(ASK, AdminRequest(8, GetStatus()))
     mine.add(FIRST, ONE)
     mine.add(BARRIER, Barrier(7))
-    assert mine.take("barrier", "ask") == [(ASK, Ask(8, "status")), (BARRIER, Barrier(7))]
+    assert mine.take("barrier", "admin-request") == [
+        (ASK, AdminRequest(8, GetStatus())),
+        (BARRIER, Barrier(7)),
+    ]
     assert mine.sendable() == [ONE]
 
 

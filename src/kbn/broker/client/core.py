@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
+from kbn.broker.administration import AdminBody
 from kbn.broker.client.deliveries import Deliveries
 from kbn.broker.client.effects import (
     Confirmed,
@@ -40,9 +41,9 @@ from kbn.broker.client.settings import ClientSettings
 from kbn.broker.client.subscriptions import Subscriptions
 from kbn.broker.client.timer import Timer
 from kbn.broker.messages import (
+    AdminReply,
+    AdminRequest,
     Alive,
-    Answer,
-    Ask,
     Barrier,
     BarrierReached,
     ConnAck,
@@ -181,10 +182,10 @@ class ClientCore:
         self._ask(self._home, request, Barrier(request.number))
         return request.number, self._finish()
 
-    def ask(self, what: str, about: dict[str, Any]) -> tuple[int, list[Effect]]:
-        """Ask the broker itself something."""
-        request = self._next_request("ask")
-        self._ask(self._home, request, Ask(request.number, what, about))
+    def admin(self, body: AdminBody) -> tuple[int, list[Effect]]:
+        """Ask the broker itself something, or tell it to do something."""
+        request = self._next_request("admin-request")
+        self._ask(self._home, request, AdminRequest(request.number, body))
         return request.number, self._finish()
 
     def move(self, broker: str, url: str) -> list[Effect]:
@@ -260,9 +261,9 @@ class ClientCore:
                 self._barrier_reached(number, session)
             case Left(number):
                 self._left(Request("leave", number), session)
-            case Answer(number, about):
-                if self._answered(Request("ask", number), session):
-                    self._out.append(Confirmed("ask", number, about))
+            case AdminReply(number, body):
+                if self._answered(Request("admin-request", number), session):
+                    self._out.append(Confirmed("admin-request", number, body))
             case Refused():
                 self._refused(message, session)
             case Redirect():
@@ -484,7 +485,7 @@ class ClientCore:
         self._publisher.connected(new.granted)
         old.inbox.acknowledges_each = True
         self._leave(old)
-        for request, message in old.requests.take("barrier", "ask"):
+        for request, message in old.requests.take("barrier", "admin-request"):
             self._ask(new, request, message)
 
     def _leave(self, session: BrokerSession) -> None:

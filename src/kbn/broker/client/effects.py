@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from kbn.broker.administration import AdminResult
 from kbn.broker.messages import Deliver, Send
 
 
@@ -30,11 +29,11 @@ class Delivered(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """A request is done: `what` as in `Done`, or publish, barrier, ask, leave."""
+    """A request is done: `what` as in `Done`, or publish, barrier, admin-request, leave."""
 
     what: str
     reference: int
-    about: Mapping[str, Any] = MappingProxyType({})
+    result: AdminResult | None = None
 
 
 class Failed(NamedTuple):

@@ -25,6 +25,7 @@ from subprocess import PIPE
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from kbn.broker import administration
 from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 
 if TYPE_CHECKING:
@@ -219,9 +220,9 @@ class _Broker:
             await asyncio.sleep(RESTLESS_S)
 
     async def _ask(self, every_s: float) -> None:
-        kinds = ({"what": "medoids", "groups": 2}, {"what": "utilisation"})
+        kinds = (administration.Report("medoids", groups=2), administration.Report("utilisation"))
         for turn in range(10**9):
-            await self._asker.ask("report", **kinds[turn % 2])
+            await self._asker.admin(kinds[turn % 2])
             await asyncio.sleep(every_s)
 
     def _busy(self) -> float:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbn.broker import administration
 from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 
 if TYPE_CHECKING:
@@ -156,8 +157,7 @@ def _move(
     """Move all of them; at the end all are there."""
     if way == "with the broker":
         manager = network.client("manager", FROM)
-        _, effects = manager.core.ask("move", {"broker": TO, "url": TO})
-        network.carry_out(manager, effects)
+        manager.admin(administration.MoveClients(TO, TO))
         assert network.run_until(lambda: all(client.moves for client in clients), AT_MOST_S)
     for number, client in enumerate(clients):
         if way == "one by one":

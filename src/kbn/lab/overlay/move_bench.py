@@ -160,20 +160,19 @@ class _Moving:
             await asyncio.sleep(0.002)
 
     async def _move_broker(self) -> None:
-        await self.chief.ask("rehome", url=self.urls["b"])
+        await self.chief.move_broker(self.urls["b"])
         end = monotonic() + PATIENCE_S
-        while not (moved := (await self.chief.status())["moved"]):
+        while not (moved := (await self.chief.status()).moved):
             if monotonic() > end:
                 raise KbnError("the broker did not move")
             await asyncio.sleep(0.005)
-        if moved[0]["trouble"]:
-            raise KbnError(f"the broker did not move: {moved[0]['trouble']}")
+        if moved[0].trouble:
+            raise KbnError(f"the broker did not move: {moved[0].trouble}")
 
     async def _move_one_by_one(self) -> None:
         for n, client in enumerate(self.clients):
             self.progress("one by one", n, len(self.clients))
-            about = {"broker": "a", "url": self.urls["a"], "clients": [client.name]}
-            await self.chief.ask("move", **about)
+            await self.chief.move_clients("a", self.urls["a"], [client.name])
             await self._until(lambda client=client: client.broker == "a" and not client.is_moving)
 
     async def _until(self, condition: Any, *, must: bool = True) -> None:

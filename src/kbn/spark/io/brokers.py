@@ -156,7 +156,7 @@ class BrokerReceiver(Receiver):
                 self.is_up_to_date.set()
             else:
                 with suppress(KbnError):  # one that may not be told has its answer, too
-                    await client.ask("status")
+                    await client.status()
                 quiet_answers += 1
 
     async def _subscribe(self, client: Client) -> Feed:

@@ -1,0 +1,65 @@
+"""The status of a broker: what a person or a machine wants to know of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class ClientStatus(Struct, frozen=True):
+    client: str
+    connected: bool
+    durable: bool
+    subscriptions: int
+    queued: int
+    dropped: int
+    published: int
+
+
+class NeighbourStatus(Struct, frozen=True):
+    broker: str
+    role: str
+    connected: bool
+    in_session: bool
+    complete: bool
+    in_tree: bool
+    wants: int
+    told: int
+    unacked: int
+    queued: int
+    dropped: int
+
+
+class LinkStatus(Struct, frozen=True):
+    """A link that the broker dials; `broker` is empty until it was reached."""
+
+    url: str
+    broker: str
+    problem: str
+
+
+class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):
+    """A move of the broker that is over; `trouble` says why it stays where it was."""
+
+    leaving: str
+    to: str
+    trouble: str | None
+
+
+class BrokerStatus(Struct, frozen=True):
+    """All of it; the last four fields come from the node around the broker."""
+
+    broker: str
+    epoch: int
+    routing: str
+    ontology: str
+    subscriptions: int
+    filters: int
+    roots: int | None
+    advertisements: int
+    counts: dict[str, int]
+    clients: tuple[ClientStatus, ...]
+    neighbours: tuple[NeighbourStatus, ...]
+    connections: int = 0
+    ontology_problem: str = ""
+    links: tuple[LinkStatus, ...] = ()
+    moved: tuple[MoveStatus, ...] = ()
