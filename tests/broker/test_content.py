@@ -16,7 +16,7 @@ from tests.filters.small_worlds import SCALARS, random_value
 
 from kbn.broker.content import decode, encode
 from kbn.errors import InvalidInputError, LimitError
-from kbn.filters.model import MAX_ATTRIBUTES, MAX_NAME, Notification
+from kbn.filters.notification import MAX_ATTRIBUTES, MAX_NAME, Notification
 from kbn.filters.values import (
     MAX_BAG_DEPTH,
     MAX_BAG_SIZE,

@@ -21,7 +21,8 @@ from kbn.errors import InvalidInputError
 from kbn.filters.covering import covers
 from kbn.filters.evaluation import accepts, matches
 from kbn.filters.implication import implies
-from kbn.filters.model import Constraint, Filter, Notification
+from kbn.filters.model import Constraint, Filter
+from kbn.filters.notification import Notification
 from kbn.filters.operators import Composite, Operator, negate_operator
 from kbn.filters.semantics import accepts_by_definition, operator_accepts_by_definition
 from kbn.filters.values import Bag

@@ -432,14 +432,14 @@ def test_one_who_moves_is_at_the_new_broker_in_whatever_order_both_tell_of_it(
     assert mib.get("subscriber", "ann") is None
 
 
-def test_hearers_are_the_subscribers_with_notifications() -> None:
+def test_recipients_are_the_subscribers_with_notifications() -> None:
     mib = Mib()
     mib.apply(SubscriberInfo("ann", "east", "ex:Tea", 0.5, 2), now=1.0)
     mib.apply(NotificationReport.of("ann", "east", {1: 2}, {"bob": 2}), now=2.0)
     mib.apply(SubscriberInfo("carol", "east", "ex:Tea", 0.5, 2), now=3.0)
     mib.apply(NotificationReport.of("dave", "west", {3: 1}, {}), now=4.0)
     mib.placed("subscriber", "ann", "west", now=5.0)
-    found = {each.name: each for each in mib.hearers()}
+    found = {each.name: each for each in mib.recipients()}
     assert found.keys() == {"ann", "dave"}
     for name, hearer in found.items():
         same = mib.get("subscriber", name)

@@ -15,7 +15,8 @@ from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.filters import Notification, Subscription
 from kbn.matching.json_table import table_from_json
 from kbn.matching.shard import ShardBuilder
-from kbn.matching.store import StoreView, SubscriptionStore
+from kbn.matching.store import SubscriptionStore
+from kbn.matching.store_view import StoreView
 
 Wanted = dict[str, Subscription]
 ATTRIBUTES = ("n", "s", "c", "i", "m")

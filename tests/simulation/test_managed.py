@@ -441,7 +441,7 @@ def test_so_does_one_that_is_started_again(conference: Ontology, tmp_path: Path)
 
 def test_a_plan_for_other_clusters_is_not_resumed(conference: Ontology) -> None:
     mib = Mib()
-    mib.note("plan", '{"brokers": ["top"], "clusters": {"ex:Tea": ["top"]}, "spare": []}')
+    mib.keep_text("plan", '{"brokers": ["top"], "clusters": {"ex:Tea": ["top"]}, "spare": []}')
     serving = server(conference, mib=mib)
     assert serving.assignments.plan is None
     assert any(entry.action == "resume" for entry in serving.engine.log)

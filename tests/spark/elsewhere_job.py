@@ -15,7 +15,8 @@ import shutil
 from pathlib import Path
 
 import kbn.spark
-from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.compiling import compile_subscriptions
+from kbn.spark.matching import match
 from kbn.spark.runtime import session
 
 

@@ -19,7 +19,8 @@ from kbn.filters import Notification, Subscription
 from kbn.matching.store import SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark import columns
-from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.compiling import compile_subscriptions
+from kbn.spark.matching import match
 
 Wanted = dict[str, Subscription]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.connecting import Connecting
+from kbn.cli.notification_texts import notification_texts, read_notification
 from kbn.cli.ontology import ontology_file
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
@@ -23,16 +22,19 @@ if TYPE_CHECKING:
     from kbn.filters import Notification
     from kbn.transport import Client, ManagedPublisher
 
-# Durable ones that may be on their way to the store at once.
 AHEAD_MAX = 256
+"""The most durable notifications that wait to be stored at once."""
+
 BARRIER_S = 5.0
+"""How long to wait, at the end, for the broker to have handled everything."""
+
 SHOWN_MAX = 20
-READ_BYTES = 1 << 16
+"""The most failures that are shown one by one; the others are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Management:
-    """For a publisher that publishes where a policy server says."""
+    """Options of a publisher that publishes where a policy server says."""
 
     trigger: Annotated[
         str | None,
@@ -60,7 +62,7 @@ class Management:
 
 @dataclass(frozen=True, kw_only=True)
 class Publishing:
-    """How notifications are published."""
+    """Options for how notifications are published."""
 
     durable: Annotated[
         bool,
@@ -116,7 +118,7 @@ def publish(
       kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
       kbn publish --trigger kbn://127.0.0.1:7499 --ontology conference --file talks.jsonl
     """
-    texts = _texts(notifications or [], file)
+    texts = notification_texts(notifications or [], file)
     management.check()
     publisher = _publisher(connecting, publishing, management)
     count = asyncio.run(_publish(publisher, texts, publishing))
@@ -148,82 +150,6 @@ def _publisher(
     )  # fmt: skip
 
 
-def _texts(given: list[str], file: Path | None) -> AsyncIterator[tuple[str, str]]:
-    """Where each notification stands, and its text."""
-    if file is not None and given:
-        raise typer.BadParameter("give notifications as arguments or in a --file, not both")
-    if file is not None:
-        return _placed(_lines_of_file(file), f"{file}:")
-    if given == ["-"] or (not given and not sys.stdin.isatty()):
-        return _placed(_lines_of_stdin(), "stdin:")
-    if not given:
-        raise typer.BadParameter("nothing to publish: give JSON, --file, or - for stdin")
-    _check_one_is_valid(given)
-    return _placed(_each(given), "notification ")
-
-
-def _check_one_is_valid(texts: list[str]) -> None:
-    """Refuse arguments of which none can be published, before a broker is asked."""
-    errors = []
-    for text in texts:
-        try:
-            _read(text)
-        except InvalidInputError as error:
-            errors.append(error)
-    if len(errors) == len(texts):
-        raise InvalidInputError(f"notification 1: {errors[0]}")
-
-
-async def _placed(texts: AsyncIterator[str], place: str) -> AsyncIterator[tuple[str, str]]:
-    number = 0
-    async for text in texts:
-        number += 1
-        if text.strip():
-            yield f"{place}{number}", text
-
-
-async def _each(texts: Iterable[str]) -> AsyncIterator[str]:
-    for text in texts:
-        yield text
-
-
-async def _lines_of_file(path: Path) -> AsyncIterator[str]:
-    # What is no UTF-8 is found out line by line, as anything else that is wrong.
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as stream:
-        for line in stream:
-            yield line
-
-
-async def _lines_of_stdin() -> AsyncIterator[str]:
-    """Lines as they come; while none comes the connection is kept up."""
-    rest = b""
-    while data := await _read_stdin():
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield line.decode("utf-8", "surrogateescape")
-    if rest:
-        yield rest.decode("utf-8", "surrogateescape")
-
-
-async def _read_stdin() -> bytes:
-    file, loop = sys.stdin.fileno(), asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-    try:
-        loop.add_reader(file, _wake, readable)
-    except OSError:  # a file: reading one never waits
-        return os.read(file, READ_BYTES)
-    try:
-        await readable
-    finally:
-        loop.remove_reader(file)
-    return os.read(file, READ_BYTES)
-
-
-def _wake(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
-
-
 class _Count:
     """How many were published, and how many could not be."""
 
@@ -247,50 +173,37 @@ async def _publish(
     count = _Count()
     async with client:
         pace = _Pace(publishing.rate)
-        send = _Durable(client, count) if publishing.durable else _Quick(client, count)
+        make = _DurableSender if publishing.durable else _BestEffortSender
+        sender = make(client, count)
         async for where, text in texts:
             try:
-                notification = _read(text)
+                notification = read_notification(text)
             except InvalidInputError as error:
                 count.fail(where, error)
                 continue
             await pace.wait()
-            await send.one(where, notification)
-        await send.finish()
+            await sender.send(where, notification)
+        await sender.finish()
     return count
 
 
-def _read(text: str) -> Notification:
-    import json
+class _BestEffortSender:
+    """Publishes without waiting.
 
-    from kbn.filters import Notification, json_depth_error, refuse_duplicate_names
-
-    try:
-        text.encode()
-        data = json.loads(text, object_pairs_hook=refuse_duplicate_names)
-    except UnicodeEncodeError:
-        raise InvalidInputError("not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise InvalidInputError(f"not JSON: {error}") from None
-    except RecursionError:
-        raise json_depth_error() from None
-    return Notification.from_json(data)
-
-
-class _Quick:
-    """Publishes without waiting; what the broker refuses is heard of later, without its place."""
+    The broker reports a refusal later, and does not say where the notification came from.
+    """
 
     def __init__(self, client: Client | ManagedPublisher, count: _Count) -> None:
         self._client = client
         self._count = count
 
-    async def one(self, where: str, notification: Notification) -> None:
+    async def send(self, where: str, notification: Notification) -> None:
         while True:
             try:
                 await self._client.publish(notification)
             except TransportError:
                 raise
-            except KbnError as error:  # of one before; this one is still to be sent
+            except KbnError as error:  # about an earlier one; this one is still to be sent
                 self._refused(error)
                 continue
             self._count.done += 1
@@ -301,7 +214,7 @@ class _Quick:
         self._count.fail("refused", error)
 
     async def finish(self) -> None:
-        """Wait until the broker has handled all of them, for as long as is reasonable."""
+        """Wait until the broker has handled all of them, at most `BARRIER_S`."""
         try:
             async with asyncio.timeout(BARRIER_S):
                 await self._client.barrier()
@@ -311,15 +224,15 @@ class _Quick:
             self._refused(error)
 
 
-class _Durable:
-    """Publishes and waits until each is stored, many at a time."""
+class _DurableSender:
+    """Publishes many at a time, and waits until each is stored."""
 
     def __init__(self, client: Client | ManagedPublisher, count: _Count) -> None:
         self._client = client
         self._count = count
         self._ahead: deque[tuple[str, asyncio.Task[None]]] = deque()
 
-    async def one(self, where: str, notification: Notification) -> None:
+    async def send(self, where: str, notification: Notification) -> None:
         work = self._client.publish(notification, durable=True)
         self._ahead.append((where, asyncio.ensure_future(work)))
         await asyncio.sleep(0)  # it is sent now, so all are sent in order
@@ -343,7 +256,7 @@ class _Durable:
 
 
 class _Pace:
-    """Lets so many pass per second."""
+    """Waits so that no more than `rate` notifications are published in a second."""
 
     def __init__(self, rate: float | None) -> None:
         self._gap_s = 0.0 if rate is None else 1.0 / rate

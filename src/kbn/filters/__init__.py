@@ -1,6 +1,6 @@
 """Filters: values, bags, constraints, subscriptions, their forms, and what they mean.
 
-Start at `model` for the nouns and at `semantics` for the meaning.
+Start at `model` and `notification` for the nouns, and at `semantics` for the meaning.
 """
 
 from __future__ import annotations
@@ -35,14 +35,8 @@ if TYPE_CHECKING:
     )
     from kbn.filters.lexing import tokenize_filter
     from kbn.filters.mentions import terms_named_in
-    from kbn.filters.model import (
-        MAX_ATTRIBUTES,
-        MAX_NAME,
-        Constraint,
-        Filter,
-        Notification,
-        Subscription,
-    )
+    from kbn.filters.model import Constraint, Filter, Subscription
+    from kbn.filters.notification import MAX_ATTRIBUTES, MAX_NAME, Notification
     from kbn.filters.operators import (
         ORDER_OPERATORS,
         AnyOperator,
@@ -139,12 +133,12 @@ __getattr__ = on_first_use(
         "INT_MAX": "kbn.filters.values",
         "INT_MIN": "kbn.filters.values",
         "JSON_SUFFIXES": "kbn.filters.files",
-        "MAX_ATTRIBUTES": "kbn.filters.model",
+        "MAX_ATTRIBUTES": "kbn.filters.notification",
         "MAX_BAG_DEPTH": "kbn.filters.values",
         "MAX_BAG_SIZE": "kbn.filters.values",
-        "MAX_NAME": "kbn.filters.model",
+        "MAX_NAME": "kbn.filters.notification",
         "Negated": "kbn.filters.operators",
-        "Notification": "kbn.filters.model",
+        "Notification": "kbn.filters.notification",
         "ORDER_OPERATORS": "kbn.filters.operators",
         "Operator": "kbn.filters.operators",
         "Relation": "kbn.filters.values",

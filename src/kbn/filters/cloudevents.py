@@ -19,7 +19,7 @@ from typing import Any
 
 from kbn.errors import InvalidInputError
 from kbn.filters.json_form import decode_json, value_from_json, value_to_json
-from kbn.filters.model import Notification
+from kbn.filters.notification import Notification
 from kbn.filters.printing import print_time
 from kbn.filters.values import Value
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from kbn.filters.acceptance import holds
 from kbn.filters.bags import bags_related
-from kbn.filters.model import Constraint, Filter, Notification
+from kbn.filters.model import Constraint, Filter
+from kbn.filters.notification import Notification
 from kbn.filters.operators import AnyOperator, Operator
 from kbn.filters.values import Bag, Operand, Value
 from kbn.filters.vocabulary import Vocabulary

@@ -25,7 +25,8 @@ from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
 from kbn.errors import InvalidInputError, LimitError
-from kbn.filters.model import Constraint, Filter, Notification, Subscription
+from kbn.filters.model import Constraint, Filter, Subscription
+from kbn.filters.notification import Notification
 from kbn.filters.operators import AnyOperator, Negated, negate_operator, read_operator
 from kbn.filters.printing import print_time
 from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, check_value

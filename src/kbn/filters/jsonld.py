@@ -27,7 +27,7 @@ from urllib.parse import urljoin
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.json_form import decode_json
-from kbn.filters.model import Notification
+from kbn.filters.notification import Notification
 from kbn.filters.printing import print_time
 from kbn.filters.values import MAX_BAG_DEPTH, Bag, Operand, Relation, Value, check_value
 from kbn.ontology import Class, Individual, Property, Term

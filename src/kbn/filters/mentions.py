@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kbn.filters.model import Notification, Subscription
+from kbn.filters.model import Subscription
+from kbn.filters.notification import Notification
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.ontology import Term
 

@@ -1,56 +1,42 @@
-"""Constraints, filters, subscriptions and notifications: the nouns of the language.
+"""Constraints, filters and subscriptions: what subscribers ask for.
 
-All four are immutable, compare by meaning-bearing content and hash once. A filter keeps its
-constraints without duplicates in one canonical order, and a subscription its filters, so that two
-ways of writing the same thing are equal, share a place in an index, and print alike in every
-process. What they mean is in `semantics`; their text and JSON forms are in `parsing`, `printing`
-and `json_form`. Those are imported where called, because they import this module.
+All three are immutable values: two are equal when they ask for the same in the same terms. A filter
+keeps its constraints without duplicates and in one canonical order, and a subscription keeps its
+filters so. Two ways to write the same filter are therefore equal, share a place in an index and
+print alike in every process.
+
+`semantics` says what they mean; `parsing`, `printing` and `json_form` hold their text and JSON
+forms. Methods import these modules when they are called, because the modules import this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.fitting import fit
+from kbn.filters.immutable import Immutable, set_once
+from kbn.filters.notification import Notification, as_notification, check_attribute_name
 from kbn.filters.operators import AnyOperator, Composite, Negated, Operator, read_operator
-from kbn.filters.values import Operand, Value, check_value, order_key, value_key
+from kbn.filters.values import Operand, check_value, order_key, value_key
 
 if TYPE_CHECKING:
     from kbn.filters.vocabulary import Vocabulary
 
 __all__ = [
-    "MAX_ATTRIBUTES",
     "MAX_CONSTRAINTS",
     "MAX_FILTERS",
-    "MAX_NAME",
     "Constraint",
     "Filter",
-    "Notification",
     "Subscription",
 ]
 
 MAX_CONSTRAINTS = 256
 MAX_FILTERS = 1024
-MAX_ATTRIBUTES = 4096
-MAX_NAME = 1024
-
-_store = object.__setattr__
 
 
-class _Immutable:
-    __slots__ = ()
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} is immutable; cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a {type(self).__name__} is immutable; cannot delete {name!r}")
-
-
-class Constraint(_Immutable):
+class Constraint(Immutable):
     """One test of one attribute: "the notification's value OP the operand".
 
     >>> Constraint("age", ">=", 18)
@@ -65,27 +51,27 @@ class Constraint(_Immutable):
     _hash: int
 
     def __init__(self, attribute: str, operator: AnyOperator | str, operand: object = None) -> None:
-        _check_name(attribute)
+        check_attribute_name(attribute)
         if type(operator) is not Operator:
             operator = _operator(operator)
         fitted = fit(operator, operand)
-        _store(self, "attribute", attribute)
-        _store(self, "operator", operator)
-        _store(self, "operand", fitted)
-        _store(self, "_hash", hash((attribute, operator, fitted)))
+        set_once(self, "attribute", attribute)
+        set_once(self, "operator", operator)
+        set_once(self, "operand", fitted)
+        set_once(self, "_hash", hash((attribute, operator, fitted)))
 
     @classmethod
     def trusted(cls, attribute: str, operator: AnyOperator, operand: Operand | None) -> Constraint:
         """A constraint whose parts are known to be checked and to fit each other."""
         made = cls.__new__(cls)
-        _store(made, "attribute", attribute)
-        _store(made, "operator", operator)
-        _store(made, "operand", operand)
-        _store(made, "_hash", hash((attribute, operator, operand)))
+        set_once(made, "attribute", attribute)
+        set_once(made, "operator", operator)
+        set_once(made, "operand", operand)
+        set_once(made, "_hash", hash((attribute, operator, operand)))
         return made
 
     def sort_key(self) -> tuple[Any, ...]:
-        """The canonical order, the same in every process; equal exactly for equal constraints."""
+        """The key of the canonical order: the same in every process, equal for equals only."""
         return (self.attribute, self.operator.symbol, order_key(self.operand))
 
     def accepts(self, value: object, ontology: Vocabulary | None = None) -> bool:
@@ -120,7 +106,7 @@ class Constraint(_Immutable):
         return Constraint.trusted, (self.attribute, self.operator, self.operand)
 
 
-class Filter(_Immutable):
+class Filter(Immutable):
     """A conjunction of constraints; the empty one matches every notification.
 
     >>> dear = Filter([Constraint("price", ">", 20)])
@@ -145,27 +131,30 @@ class Filter(_Immutable):
                 limit="constraints per filter",
                 maximum=MAX_CONSTRAINTS,
             )
-        _store(self, "constraints", ordered)
-        _store(self, "_hash", hash(ordered))
+        set_once(self, "constraints", ordered)
+        set_once(self, "_hash", hash(ordered))
 
     @classmethod
     def trusted(cls, constraints: tuple[Constraint, ...]) -> Filter:
         """A filter of constraints known to be distinct and in canonical order."""
         made = cls.__new__(cls)
-        _store(made, "constraints", constraints)
-        _store(made, "_hash", hash(constraints))
+        set_once(made, "constraints", constraints)
+        set_once(made, "_hash", hash(constraints))
         return made
 
     def matches(
         self, notification: Notification | Mapping[str, object], ontology: Vocabulary | None = None
     ) -> bool:
-        """Whether every constraint accepts the notification; the meaning all indexes must keep."""
+        """Whether every constraint accepts the notification; every index must give this answer."""
         from kbn.filters.evaluation import matches
 
-        return matches(self, _notification(notification), ontology)
+        return matches(self, as_notification(notification), ontology)
 
     def covers(self, other: Filter, ontology: Vocabulary | None = None) -> bool:
-        """Whether everything `other` matches, this matches: True is a proof, False is none."""
+        """Whether this filter matches everything that `other` matches.
+
+        True is a proof; False only means that none was found.
+        """
         from kbn.filters.covering import covers
 
         return covers(self, other, ontology)
@@ -184,7 +173,7 @@ class Filter(_Immutable):
 
     @classmethod
     def from_json(cls, data: object) -> Filter:
-        """The filter such data, or such JSON text, stands for."""
+        """The filter that JSON data, or JSON text, stands for."""
         from kbn.filters.json_form import filter_from_json
 
         return filter_from_json(data)
@@ -213,7 +202,7 @@ class Filter(_Immutable):
         return Filter.trusted, (self.constraints,)
 
 
-class Subscription(_Immutable):
+class Subscription(Immutable):
     """One filter, or a disjunction of filters.
 
     >>> Subscription.parse('price < 20 or kind = "book"').matches({"kind": "book"})
@@ -239,15 +228,15 @@ class Subscription(_Immutable):
                 limit="filters per subscription",
                 maximum=MAX_FILTERS,
             )
-        _store(self, "filters", ordered)
-        _store(self, "_hash", hash(ordered))
+        set_once(self, "filters", ordered)
+        set_once(self, "_hash", hash(ordered))
 
     @classmethod
     def trusted(cls, filters: tuple[Filter, ...]) -> Subscription:
         """A subscription of filters known to be distinct and in canonical order."""
         made = cls.__new__(cls)
-        _store(made, "filters", filters)
-        _store(made, "_hash", hash(filters))
+        set_once(made, "filters", filters)
+        set_once(made, "_hash", hash(filters))
         return made
 
     @classmethod
@@ -257,7 +246,7 @@ class Subscription(_Immutable):
         prefixes: Mapping[str, str] | None = None,
         ontology: Vocabulary | None = None,
     ) -> Subscription:
-        """The subscription the text stands for; with an ontology its terms are also resolved."""
+        """The subscription that a text stands for; an ontology resolves the terms in it."""
         from kbn.filters.parsing import parse
 
         return parse(text, prefixes, ontology)
@@ -276,7 +265,7 @@ class Subscription(_Immutable):
 
     @classmethod
     def from_json(cls, data: object) -> Subscription:
-        """The subscription such data, or such JSON text, stands for."""
+        """The subscription that JSON data, or JSON text, stands for."""
         from kbn.filters.json_form import subscription_from_json
 
         return subscription_from_json(data)
@@ -285,11 +274,11 @@ class Subscription(_Immutable):
         self, notification: Notification | Mapping[str, object], ontology: Vocabulary | None = None
     ) -> bool:
         """Whether some filter matches the notification."""
-        seen = _notification(notification)
+        seen = as_notification(notification)
         return any(part.matches(seen, ontology) for part in self.filters)
 
     def covers(self, other: Subscription, ontology: Vocabulary | None = None) -> bool:
-        """Whether each filter of `other` is covered by one of ours; True is a proof."""
+        """Whether one of our filters covers each filter of `other`; True is a proof."""
         return all(
             any(wide.covers(narrow, ontology) for wide in self.filters) for narrow in other.filters
         )
@@ -312,115 +301,11 @@ class Subscription(_Immutable):
         return Subscription.trusted, (self.filters,)
 
 
-class Notification(_Immutable, Mapping[str, Value]):
-    """What a publisher sends: attribute names and their values.
-
-    >>> Notification({"title": "Brew", "tags": ["tea", "tea"]})["tags"]
-    Bag('tea', 'tea')
-
-    `attributes` is the plain dictionary, for reading only. `id`, `publisher` and `time` tell who
-    sent it and when; no constraint sees them.
-    """
-
-    __slots__ = ("_hash", "attributes", "id", "publisher", "time")
-
-    attributes: dict[str, Value]
-    id: str | None
-    publisher: str | None
-    time: datetime | None
-    _hash: int | None
-
-    def __init__(
-        self,
-        attributes: Mapping[str, object],
-        *,
-        id: str | None = None,
-        publisher: str | None = None,
-        time: datetime | None = None,
-    ) -> None:
-        if not isinstance(attributes, Mapping):
-            raise InvalidInputError(f"a notification is made of a mapping, not {attributes!r}")
-        if len(attributes) > MAX_ATTRIBUTES:
-            raise LimitError(
-                f"a notification of {len(attributes)} attributes; the limit is {MAX_ATTRIBUTES}",
-                limit="attributes per notification",
-                maximum=MAX_ATTRIBUTES,
-            )
-        _store(self, "attributes", _checked_attributes(attributes))
-        _store(self, "id", _optional_text("id", id))
-        _store(self, "publisher", _optional_text("publisher", publisher))
-        _store(self, "time", None if time is None else _instant(time))
-        _store(self, "_hash", None)
-
-    @classmethod
-    def trusted(
-        cls,
-        attributes: dict[str, Value],
-        *,
-        id: str | None = None,
-        publisher: str | None = None,
-        time: datetime | None = None,
-    ) -> Notification:
-        """A notification whose parts are known to be checked; the dictionary becomes its own."""
-        made = cls.__new__(cls)
-        _store(made, "attributes", attributes)
-        _store(made, "id", id)
-        _store(made, "publisher", publisher)
-        _store(made, "time", time)
-        _store(made, "_hash", None)
-        return made
-
-    def to_json(self) -> dict[str, Any]:
-        """The notification as JSON-ready data."""
-        from kbn.filters.json_form import notification_to_json
-
-        return notification_to_json(self)
-
-    @classmethod
-    def from_json(cls, data: object) -> Notification:
-        """The notification such data, or such JSON text, stands for."""
-        from kbn.filters.json_form import notification_from_json
-
-        return notification_from_json(data)
-
-    def __getitem__(self, attribute: str) -> Value:
-        return self.attributes[attribute]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.attributes)
-
-    def __len__(self) -> int:
-        return len(self.attributes)
-
-    def _content(self) -> tuple[object, ...]:
-        named = frozenset((name, value_key(value)) for name, value in self.attributes.items())
-        return named, self.id, self.publisher, self.time
-
-    def __hash__(self) -> int:
-        known = self._hash
-        if known is None:
-            known = hash(self._content())
-            _store(self, "_hash", known)
-        return known
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not Notification:
-            return NotImplemented
-        return self is other or self._content() == other._content()
-
-    def __repr__(self) -> str:
-        named = ((name, getattr(self, name)) for name in ("id", "publisher", "time"))
-        extra = "".join(f", {name}={value!r}" for name, value in named if value is not None)
-        return f"Notification({self.attributes!r}{extra})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore_notification, (self.attributes, self.id, self.publisher, self.time)
-
-
 def _in_order(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
-    """Without duplicates, in canonical order; the usual filter has each attribute once."""
+    """The constraints in canonical order, without duplicates."""
     if len(constraints) < 2:
         return constraints
+    # Most filters have each attribute once: its name alone then decides the order.
     by_name = {constraint.attribute: constraint for constraint in constraints}
     if len(by_name) == len(constraints):
         return tuple([by_name[name] for name in sorted(by_name)])
@@ -440,55 +325,3 @@ def _operator(given: object) -> AnyOperator:
     if isinstance(given, (Operator, Composite, Negated)):
         return given
     raise InvalidInputError(f"{given!r} is not an operator")
-
-
-def _check_name(name: object) -> None:
-    if type(name) is not str or not name or len(name) > MAX_NAME:
-        raise InvalidInputError(_bad_name(name))
-    if not name.isascii():
-        check_value(name)
-
-
-def _bad_name(name: object) -> str:
-    if not isinstance(name, str):
-        return f"an attribute's name is a string, not {type(name).__name__}"
-    if not name:
-        return "an attribute's name is empty"
-    return f"an attribute's name of {len(name)} characters; the limit is {MAX_NAME}"
-
-
-def _checked_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
-    made: dict[str, Value] = {}
-    for name, value in attributes.items():
-        _check_name(name)
-        try:
-            made[name] = check_value(value)
-        except LimitError:
-            raise
-        except InvalidInputError as error:
-            raise InvalidInputError(f"attribute {name!r}: {error}") from None
-    return made
-
-
-def _optional_text(what: str, value: object) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise InvalidInputError(f"a notification's {what} is a string, not {value!r}")
-    return value
-
-
-def _instant(time: object) -> datetime:
-    if not isinstance(time, datetime):
-        raise InvalidInputError(f"a notification's time is a datetime, not {time!r}")
-    made = check_value(time)
-    assert isinstance(made, datetime)
-    return made
-
-
-def _notification(given: Notification | Mapping[str, object]) -> Notification:
-    return given if type(given) is Notification else Notification(given)
-
-
-def _restore_notification(
-    attributes: dict[str, Value], id: str | None, publisher: str | None, time: datetime | None
-) -> Notification:
-    return Notification(attributes, id=id, publisher=publisher, time=time)

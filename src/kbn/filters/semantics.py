@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbn.filters.acceptance import holds
-from kbn.filters.model import Constraint, Filter, Notification
+from kbn.filters.model import Constraint, Filter
+from kbn.filters.notification import Notification
 from kbn.filters.operators import AnyOperator, Operator
 from kbn.filters.values import Bag, Operand, Value
 from kbn.filters.vocabulary import Vocabulary

@@ -24,7 +24,8 @@ from kbn.management.instructions import (
     PlacePublisher,
     RequestPublisherMedoids,
 )
-from kbn.management.mib import Hearer, ManagedObject, Mib
+from kbn.management.managed_object import ManagedObject
+from kbn.management.mib import Mib, Recipient
 from kbn.management.reports import Kind
 from kbn.placement import (
     MEAN_HOPS_MAX,
@@ -299,10 +300,10 @@ class Actions:
     def _heard_by_publisher(self, now: float) -> dict[str, dict[str, float]]:
         """Each publisher's notifications, by the broker of who had them."""
         heard: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for hearer in self._mib.hearers():
-            at = _whereabouts(hearer, now)
+        for recipient in self._mib.recipients():
+            at = _whereabouts(recipient, now)
             if self._is_there(at):
-                for name, count in hearer.publishers.items():
+                for name, count in recipient.publishers.items():
                     heard[name][at] += count
         return heard
 
@@ -373,13 +374,13 @@ class Actions:
     def _deliveries(self) -> dict[tuple[str, str], float]:
         """How many notifications went from publishers to subscribers, by their medoids."""
         found: dict[tuple[str, str], float] = defaultdict(float)
-        for hearer in self._mib.hearers():
-            if not hearer.medoid:
+        for recipient in self._mib.recipients():
+            if not recipient.medoid:
                 continue
-            for name, count in hearer.publishers.items():
+            for name, count in recipient.publishers.items():
                 publisher = self._mib.get("publisher", name)
                 if publisher is not None and publisher.medoid:
-                    found[publisher.medoid, hearer.medoid] += count
+                    found[publisher.medoid, recipient.medoid] += count
         return found
 
     def _add_broker(self, decision: Decision, now: float) -> Outcome:
@@ -412,7 +413,7 @@ class Actions:
         return broker in self._assignments.brokers
 
 
-def _whereabouts(client: ManagedObject | Hearer, now: float) -> str:
+def _whereabouts(client: ManagedObject | Recipient, now: float) -> str:
     """The broker where a client is, or where it goes if it was told to a moment ago."""
     is_told = client.placed_on and 0 <= now - client.placed_at < ARRIVE_S
     return str(client.placed_on if is_told else client.broker)

@@ -20,7 +20,8 @@ import numpy as np
 from kbn.errors import KbnError, LimitError
 from kbn.management.action_log import ActionLog, LogEntry, Status
 from kbn.management.expressions import Overlay, Rows
-from kbn.management.mib import ManagedObject, Mib
+from kbn.management.managed_object import ManagedObject
+from kbn.management.mib import Mib
 from kbn.management.policies import Action, Policy, PolicySet
 from kbn.management.policy_file import filled
 from kbn.management.rate import Limiter

@@ -1,9 +1,9 @@
 """The MIB: what a policy server knows of the brokers, publishers and subscribers of an overlay.
 
-One managed object each, made by the first report that names it, changed by later ones in whatever
-order they come, and removed when it is gone. With a path, what is known is kept in a file: changes
-are collected, and `commit` writes them in one transaction, so that a process that is killed loses
-what came after the last commit and nothing else.
+Each of them is one managed object. The first report that names it makes the object, later reports
+change it, in whatever order they come, and a departure removes it. With a path, the MIB is also
+kept in a file: `commit` writes the changes since the last commit in one transaction, so a process
+that is killed loses only what came after its last commit.
 """
 
 from __future__ import annotations
@@ -19,56 +19,18 @@ import numpy as np
 from kbn.errors import InvalidInputError
 from kbn.management.conditions import Condition
 from kbn.management.expressions import Overlay, Rows
+from kbn.management.managed_object import ManagedObject
 from kbn.management.mib_file import MibFile
 from kbn.management.reports import Departure, NotificationReport, Report, SubscriberInfo
 from kbn.management.schema import KINDS, FieldType, Kind, values_of
+from kbn.management.sightings import Sightings
 from kbn.management.table import Array, MarkNames, Pool, Table, check_text
-
-ALSO_AT_MAX = 4
-"""A subscriber is kept to be at so many other brokers: it is at one, while it moves at two."""
-
 
 _COUNTS = msgspec.json.Decoder(dict[str, int])
 
 
-class ManagedObject:
-    """One object of the MIB: its fields are attributes, and are always those of now.
-
-    An object that is gone has none any more: asking raises InvalidInputError.
-    """
-
-    __slots__ = ("_table", "name")
-
-    def __init__(self, table: Table, name: str) -> None:
-        self._table = table
-        self.name = name
-
-    @property
-    def kind(self) -> Kind:
-        return self._table.kind
-
-    def __getattr__(self, field: str) -> Any:
-        if field not in self._table.fields:
-            raise AttributeError(f"a {self.kind} has no field {field!r}")
-        row = self._table.rows.get(self.name)
-        if row is None:
-            raise InvalidInputError(f"the {self.kind} {self.name!r} is gone")
-        return self._table.get(row, field)
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields, by their names; marks sorted, and the hops of a histogram as texts."""
-        fields = {field: getattr(self, field) for field in self._table.fields}
-        fields["marks"] = sorted(fields["marks"])
-        if "histogram" in fields:
-            fields["histogram"] = {str(hops): n for hops, n in fields["histogram"].items()}
-        return {"name": self.name, **fields}
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name}>"
-
-
-class Hearer(NamedTuple):
-    """A subscriber that had notifications, and how many of which publisher."""
+class Recipient(NamedTuple):
+    """A subscriber that received notifications, and how many from each publisher."""
 
     name: str
     broker: str
@@ -94,16 +56,15 @@ class Mib:
         pool, self._marks = Pool(), MarkNames()
         self._tables: dict[Kind, Table] = {kind: Table(kind, pool, self._marks) for kind in KINDS}
         self._changed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
-        self._notes: dict[str, str] = {}
-        self._new_notes: dict[str, str] = {}
-        # Where subscribers were told of before, and have not departed from: see `_came`.
-        self._also_at: dict[str, list[str]] = {}
+        self._texts: dict[str, str] = {}
+        self._new_texts: dict[str, str] = {}
+        self._sightings = Sightings()
         self._read_only = read_only
         self._file = None if path is None else MibFile(path, read_only=read_only)
         if self._file is not None:
             try:
                 self._file.load(self._tables)
-                self._notes = self._file.notes()
+                self._texts = self._file.texts()
             except BaseException:
                 self._file.close()
                 raise
@@ -111,11 +72,11 @@ class Mib:
     # Changing.
 
     def apply(self, report: Report, now: float) -> ManagedObject | None:
-        """Take a report in; the object it is about, or None when that is gone.
+        """Apply a report; the object it is about, or None when that is gone.
 
-        A departure from a broker where the object is not (any more) changes nothing: the client
-        moved, and the news of its leaving the old broker came after that of its arrival. One who
-        was told to go elsewhere is on its way when it departs, and at no broker.
+        A departure from a broker where the object is no longer changes nothing: the client moved,
+        and the report of its arrival came first. A client that was told to go elsewhere is on its
+        way when it departs, and at no broker.
         """
         table = self._tables[report.kind]
         if isinstance(report, Departure):
@@ -123,12 +84,12 @@ class Mib:
         known = table.rows.get(report.name)
         values = values_of(report)
         if isinstance(report, NotificationReport):
-            # Where the subscriber is, its info says; this may come late from where it was.
+            # `SubscriberInfo` says where a subscriber is; this may come late from where it was.
             if known is not None and table.get(known, "broker"):
                 del values["broker"]
             values["reported_at"] = now
         if isinstance(report, SubscriberInfo) and known is not None:
-            self._came(table.get(known, "broker"), report)
+            self._sightings.arrived(report.name, report.broker, table.get(known, "broker"))
         if known is None:
             values["first_seen_at"] = now
         values["seen_at"] = now
@@ -158,7 +119,7 @@ class Mib:
             self._put(self._tables[kind], name, {"placed_on": "", "placed_for": ""})
 
     def forget_silent(self, kind: Kind, before: float) -> list[str]:
-        """Forget the objects of a kind that were last heard of before a time; their names."""
+        """Forget the objects of a kind not heard of since `before`; returns their names."""
         table = self._tables[kind]
         names = sorted(table.names[table.column("seen_at") < before].tolist())
         for name in names:
@@ -175,23 +136,23 @@ class Mib:
         if only:
             for other in table.names[_with_bit(table, bit)]:
                 self.unmark(kind, other, mark)
-        self._change(table, name, bit, True)
+        self._set_mark(table, name, bit, True)
 
     def unmark(self, kind: Kind, name: str, mark: str) -> None:
         """Take a mark away; nothing happens when the object does not carry it."""
         bit = self._marks.bit(mark)
         if bit is not None and name in self._tables[kind].rows:
-            self._change(self._tables[kind], name, bit, False)
+            self._set_mark(self._tables[kind], name, bit, False)
 
-    def note(self, name: str, text: str) -> None:
-        """Keep a text beside the objects, such as the plan that is in force."""
+    def keep_text(self, name: str, text: str) -> None:
+        """Keep a text beside the objects, such as the plan in force."""
         self._require_writable()
-        if self._notes.get(name) != text:
-            self._notes[name] = self._new_notes[name] = text
+        if self._texts.get(name) != text:
+            self._texts[name] = self._new_texts[name] = text
 
-    def noted(self, name: str) -> str | None:
+    def kept_text(self, name: str) -> str | None:
         """The text that was kept under a name."""
-        return self._notes.get(name)
+        return self._texts.get(name)
 
     def unmark_all(self, kind: Kind, mark: str) -> None:
         """Take a mark away from every object of a kind."""
@@ -199,7 +160,7 @@ class Mib:
         if bit is not None:
             table = self._tables[kind]
             for name in table.names[_with_bit(table, bit)].tolist():
-                self._change(table, name, bit, False)
+                self._set_mark(table, name, bit, False)
 
     # Asking.
 
@@ -211,7 +172,7 @@ class Mib:
         return len(self._tables[kind])
 
     def count_by(self, kind: Kind, field: str) -> dict[str, int]:
-        """How many objects of a kind have which text in a field; those with none are left out.
+        """The number of objects of a kind with each text in a field; empty texts are left out.
 
         >>> mib = Mib()
         >>> for name in ("ann", "bob"):
@@ -235,25 +196,25 @@ class Mib:
         table = self._tables[kind]
         return (ManagedObject(table, name) for name in self.names(kind))
 
-    def hearers(self) -> Iterator[Hearer]:
-        """The subscribers that had notifications; quicker than asking each for its fields."""
+    def recipients(self) -> Iterator[Recipient]:
+        """The subscribers that received notifications; faster than reading the fields of each."""
         table = self._tables["subscriber"]
         rows = np.flatnonzero(table.column("notifications"))
         names = table.names[rows].tolist()
         fields = ("broker", "placed_on", "placed_at", "medoid")
         columns = [table.taken(field, rows) for field in fields]
         publishers = map(_COUNTS.decode, (text or "{}" for text in table.taken("publishers", rows)))
-        return map(Hearer, names, *columns, publishers)
+        return map(Recipient, names, *columns, publishers)
 
     def overlay(self, clusters: int = 0) -> Overlay:
-        """What conditions may ask of the overlay as a whole."""
+        """What conditions may ask about the overlay as a whole."""
         broker, subscriber, publisher = (self.count(kind) for kind in KINDS)
         return Overlay(broker, subscriber, publisher, clusters)
 
     def rows(
         self, kind: Kind, now: float = 0.0, overlay: Overlay | None = None, name: str | None = None
     ) -> Rows:
-        """The objects of a kind, or one of them, for a condition to be asked of."""
+        """The objects of a kind, or one of them, as a condition reads them."""
         table = self._tables[kind]
         which = slice(0, len(table))
         if name is not None:
@@ -270,7 +231,7 @@ class Mib:
         return sorted(rows.names[condition.holds(rows)].tolist())
 
     def size_bytes(self) -> int:
-        """How much memory the objects take, without what they share; takes a while to find out."""
+        """The memory of the objects, without what they share; slow."""
         return sum(table.size_bytes() for table in self._tables.values())
 
     # Keeping.
@@ -281,17 +242,17 @@ class Mib:
         return sum(map(len, self._changed.values()))
 
     def commit(self) -> int:
-        """Write what has changed since the last commit; how many objects those were."""
+        """Write what has changed since the last commit; returns the number of objects written."""
         count = self.changed
-        if self._file is not None and (count or self._new_notes):
-            self._file.write(self._tables, self._changed, self._new_notes)
-        self._new_notes.clear()
+        if self._file is not None and (count or self._new_texts):
+            self._file.write(self._tables, self._changed, self._new_texts)
+        self._new_texts.clear()
         for names in self._changed.values():
             names.clear()
         return count
 
     def close(self) -> None:
-        """Let go of the file. What was not committed is not in it."""
+        """Close the file, which holds what was committed."""
         if self._file is not None:
             self._file.close()
 
@@ -310,46 +271,40 @@ class Mib:
         for table in self._tables.values():
             table.check_invariants()
 
-    def _came(self, before: str, report: SubscriberInfo) -> None:
-        """Remember where else a subscriber is: while it moves two brokers tell of it, in any order.
-
-        Of those, the one that it does not depart from is the one where it is.
-        """
-        others = [each for each in self._also_at.pop(report.name, []) if each != report.broker]
-        if before and before != report.broker:
-            others = [*(each for each in others if each != before), before]
-        if others:
-            self._also_at[report.name] = others[-ALSO_AT_MAX:]
-
     def _apply_departure(self, table: Table, report: Departure) -> ManagedObject | None:
         row = table.rows.get(report.name)
         if row is None:
             return None
-        if report.broker is not None and report.kind != "broker":
-            at, to = table.get(row, "broker"), table.get(row, "placed_on")
-            others = self._also_at.pop(report.name, []) if table.kind == "subscriber" else []
-            others = [each for each in others if each != report.broker]
-            if others and at == report.broker:  # what it said of itself last came late
-                at = others.pop()
-                self._put(table, report.name, {"broker": at})
-            if others:
-                self._also_at[report.name] = others
-            if at and at != report.broker:
-                if to == report.broker:  # it came there and left before anybody told of it
-                    self._put(table, report.name, {"placed_on": ""})
-                return ManagedObject(table, report.name)
-            if to and to != report.broker:  # it was told to go there, and is on its way
-                self._put(table, report.name, {"broker": ""})
-                return ManagedObject(table, report.name)
-        self._remove(table, report.name)
+        stays = (
+            None if report.broker is None else self._stays(table, row, report.name, report.broker)
+        )
+        if stays is None:
+            self._remove(table, report.name)
+            return None
+        if stays:
+            self._put(table, report.name, stays)
+        return ManagedObject(table, report.name)
+
+    def _stays(self, table: Table, row: int, name: str, left: str) -> dict[str, Any] | None:
+        """What changes for an object that left a broker and is not gone; None when it is gone."""
+        if table.kind == "broker":
+            return None
+        at, to = table.get(row, "broker"), table.get(row, "placed_on")
+        now_at = self._sightings.departed(name, left, at) if table.kind == "subscriber" else at
+        changes = {"broker": now_at} if now_at != at else {}
+        if now_at and now_at != left:
+            # If it was told to go to the broker it left, it was there before anybody reported it.
+            return {**changes, "placed_on": ""} if to == left else changes
+        if to and to != left:  # it was told to go there, and is on its way
+            return {**changes, "broker": ""}
         return None
 
     def _remove(self, table: Table, name: str) -> None:
         self._require_writable()
         table.remove(name)
         if table.kind == "subscriber":
-            self._also_at.pop(name, None)
-        self._note(table, name)
+            self._sightings.forget(name)
+        self._mark_changed(table, name)
 
     def _put(self, table: Table, name: str, values: dict[str, Any]) -> None:
         self._require_writable()
@@ -362,12 +317,12 @@ class Mib:
             if is_new:
                 table.remove(name)
             raise
-        self._note(table, name)
+        self._mark_changed(table, name)
 
-    def _change(self, table: Table, name: str, bit: int, wanted: bool) -> None:
+    def _set_mark(self, table: Table, name: str, bit: int, wanted: bool) -> None:
         self._require_writable()
         table.set_bits(table.rows[name], bit, wanted)
-        self._note(table, name)
+        self._mark_changed(table, name)
 
     def _bits_in_use(self) -> int:
         in_use = 0
@@ -375,7 +330,7 @@ class Mib:
             in_use |= table.bits_in_use()
         return in_use
 
-    def _note(self, table: Table, name: str) -> None:
+    def _mark_changed(self, table: Table, name: str) -> None:
         if self._file is not None:
             self._changed[table.kind].add(name)
 

@@ -78,7 +78,7 @@ class MibFile:
             reason = f"damaged; restore it from a copy, or name another file ({error})"
             raise StoreError(reason, path=self._path) from error
 
-    def notes(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """What was kept beside the objects."""
         try:
             return dict(self._connection.execute("SELECT name, text FROM note"))
@@ -89,16 +89,16 @@ class MibFile:
         self,
         tables: Mapping[Kind, Table],
         changed: Mapping[Kind, set[str]],
-        notes: Mapping[str, str],
+        texts: Mapping[str, str],
     ) -> None:
         """Write the named objects as they are in the tables, or remove those that are not there;
-        and notes.
+        and texts.
         """
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
             self._connection.executemany(
-                "INSERT OR REPLACE INTO note (name, text) VALUES (?, ?)", list(notes.items())
+                "INSERT OR REPLACE INTO note (name, text) VALUES (?, ?)", list(texts.items())
             )
             for kind, names in changed.items():
                 rows = tables[kind].rows

@@ -120,7 +120,7 @@ class PolicyServer:
             return
         if isinstance(note, PlanNote):
             self.assignments.resume(note.text)
-            self.engine.mib.note(PLAN, note.text)
+            self.engine.mib.keep_text(PLAN, note.text)
         else:
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
             mark = self.engine.mib.mark if note.is_reassigned else self.engine.mib.unmark
@@ -131,13 +131,13 @@ class PolicyServer:
         if self.assignments.plan is None or not self.acts(now):
             return []
         text = self.assignments.text()
-        self.engine.mib.note(PLAN, text)
+        self.engine.mib.keep_text(PLAN, text)
         note = Announce(instructions.to_notification(PlanNote(text)))
         return [note] if self._others else []
 
     def _resume(self) -> None:
         """Go on with the plan that was in force when the MIB was last written."""
-        text = self.engine.mib.noted(PLAN)
+        text = self.engine.mib.kept_text(PLAN)
         if text is not None:
             try:
                 self.assignments.resume(text)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kbn.matching.matches import Matches
     from kbn.matching.poset import Poset, PosetChange
     from kbn.matching.shard import GroupCounts, Shard, ShardBuilder, ShardReport
-    from kbn.matching.store import GROUP_BITS, StoreView, SubscriptionStore
+    from kbn.matching.store import SubscriptionStore
+    from kbn.matching.store_view import GROUP_BITS, StoreView
     from kbn.matching.tables import notification_table
 
 __all__ = [
@@ -46,7 +47,7 @@ __getattr__ = on_first_use(
         "PosetChange": "kbn.matching.poset",
         "AttributeColumn": "kbn.matching.columns",
         "GroupCounts": "kbn.matching.shard",
-        "GROUP_BITS": "kbn.matching.store",
+        "GROUP_BITS": "kbn.matching.store_view",
         "TERM_KIND_METADATA": "kbn.matching.columns",
         "LinearScan": "kbn.matching.linear_scan",
         "Matcher": "kbn.matching.matcher",
@@ -57,7 +58,7 @@ __getattr__ = on_first_use(
         "ShardBuilder": "kbn.matching.shard",
         "SubscriptionStore": "kbn.matching.store",
         "TERM_KINDS": "kbn.matching.columns",
-        "StoreView": "kbn.matching.store",
+        "StoreView": "kbn.matching.store_view",
         "count_batch": "kbn.matching.batch",
         "table_from_json": "kbn.matching.json_table",
         "notification_table": "kbn.matching.tables",

@@ -5,14 +5,12 @@
     bases/00000003/           all subscriptions of version 3, compiled: `shard=0/`, … and base.json
     changes/00000004.json     what version 4 added and removed
 
-A version is its newest base and the changes since. A file is written beside its place and linked
-into it, so that it is there as a whole or not at all, and of two writers that both make the next
-version one is told to try again. Nothing that has a number ever changes: what was read at version
-4 can be read at version 4 again, which is what a replayed batch of a stream needs.
+A version is its newest base and the changes since. A writer writes each file beside its place and
+links it there, so a reader sees the whole file or none, and of two writers that make the next
+version one has to try again. Nothing that has a number ever changes: a replayed batch of a stream
+reads version 4 again and finds what it found before.
 
-A reader (`StoreView`) maps the base, takes the removed out of its own view of it, and keeps the
-added in a small matcher beside it. Going from one version to a later one costs the changes between
-them. `compact` makes a base of the newest version, and costs readers nothing but opening it.
+`StoreView` reads a version. `compact` makes a base of the newest version; readers only open it.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,28 +28,16 @@ from uuid import uuid4
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import BulkReader, Subscription
-from kbn.matching.groups import Array
-from kbn.matching.matcher import Matcher
-from kbn.matching.shard import (
-    GroupCounts,
-    Shard,
-    ShardBuilder,
-    ShardReport,
-    counts_of,
-    pairs_of,
-    rejected,
-)
+from kbn.filters import BulkReader
+from kbn.matching.new_base import NewBase
+from kbn.matching.shard import ShardBuilder, rejected
+from kbn.matching.store_view import AddedRow, StoreView
 from kbn.ontology import Ontology
 
 FORMAT = 1
 ATTEMPTS_MAX = 100
-GROUP_BITS = 40
-"""A group's number says in its upper bits which shard it is of; the added ones come after."""
 
 ONTOLOGY = "ontology.kbno"
-
-Added = tuple[Any, Any, str]
 
 
 class SubscriptionStore:
@@ -89,7 +74,7 @@ class SubscriptionStore:
             ontology.save(place / ONTOLOGY)
         digest = ontology.digest if ontology is not None else None
         about = {"format": FORMAT, "ontology": digest, "identity": uuid4().hex}
-        _link(place / "store.json", json.dumps(about))
+        _write_new(place / "store.json", json.dumps(about))
         return cls(place)
 
     @classmethod
@@ -105,15 +90,15 @@ class SubscriptionStore:
 
     @cached_property
     def identity(self) -> str:
-        """Tells this store from another that was, or will be, in the same place."""
+        """A name that no other store has, not even an earlier or later one in this directory."""
         about = _read_json(self.directory / "store.json", f"{self.directory} is gone")
         return str(about["identity"])
 
     @cached_property
     def ontology(self) -> Ontology | None:
-        """The ontology that subscriptions and notifications are understood with.
+        """The ontology that gives terms their meaning.
 
-        Without one, terms are names that relate to themselves alone.
+        Without one, a term relates only to itself.
         """
         path = self.directory / ONTOLOGY
         return Ontology.open(path) if path.exists() else None
@@ -128,21 +113,19 @@ class SubscriptionStore:
         found = _numbers(self.directory / "bases")
         return sorted(n for n in found if (self._base(n) / "base.json").exists())
 
-    def change(self, add: Iterable[Added] = (), remove: Iterable[Any] = ()) -> int:
+    def change(self, add: Iterable[tuple[Any, Any, str]] = (), remove: Iterable[Any] = ()) -> int:
         """Make a new version: `add` (subscription, subscriber, filter) rows, `remove` by id.
 
-        All of it or nothing. Returns the new version. Removing and adding the same id in one
-        change replaces what it asks for.
+        The change is made as a whole or not at all. Returns the new version. To replace a
+        subscription, remove and add its id in one change.
         """
-        added, removed = [tuple(row) for row in add], list(remove)
-        for row in added:
-            self._check(row)
+        added, removed = [self._checked(tuple(row)) for row in add], list(remove)
         for _ in range(ATTEMPTS_MAX):
             version = self.version
             self._writers_view = self._newest(version)
             _check_ids(self._writers_view, added, removed)
             content = json.dumps({"add": added, "remove": removed})
-            if _link(self.directory / "changes" / f"{version + 1:08d}.json", content):
+            if _write_new(self.directory / "changes" / f"{version + 1:08d}.json", content):
                 return version + 1
         raise KbnError(f"{self.directory}: others change the store all the time; try again")
 
@@ -180,11 +163,11 @@ class SubscriptionStore:
             if number <= oldest:
                 (self.directory / "changes" / f"{number:08d}.json").unlink()
 
-    def changes(self, version: int) -> tuple[list[Added], list[Any]]:
+    def changes(self, version: int) -> tuple[list[AddedRow], list[Any]]:
         """What a version added and removed."""
         path = self.directory / "changes" / f"{version:08d}.json"
         read = _read_json(path, f"{self.directory} has no version {version}, or not any more")
-        return [(row[0], row[1], row[2]) for row in read["add"]], read["remove"]
+        return [AddedRow(*row) for row in read["add"]], read["remove"]
 
     def shards(self, base: int) -> list[Path]:
         """The shards of a base, in order."""
@@ -194,7 +177,7 @@ class SubscriptionStore:
         return [self._base(base) / f"shard={n}" for n in range(about["shards"])]
 
     def rejected(self) -> pa.Table | None:
-        """What the newest base could not compile, with reasons; None when it is all there."""
+        """The subscriptions that the newest base could not compile, with reasons; None if none."""
         bases = self.bases()
         found = [rejected(path) for path in self.shards(bases[-1])] if bases else []
         tables = [table for table in found if table is not None]
@@ -213,7 +196,8 @@ class SubscriptionStore:
         """The newest base that a version can be read from; 0 for none."""
         return max([0, *(n for n in self.bases() if n <= version)])
 
-    def _check(self, row: tuple[Any, ...]) -> None:
+    def _checked(self, row: tuple[Any, ...]) -> AddedRow:
+        """The row, if it has its three parts and a filter that can be read."""
         if len(row) != 3 or any(part is None for part in row):
             raise InvalidInputError(f"give (subscription, subscriber, filter), not {row!r}"[:300])
         try:
@@ -221,180 +205,11 @@ class SubscriptionStore:
         except InvalidInputError as error:
             error.args = (f"subscription {row[0]!r}: {error}",)
             raise
+        return AddedRow(*row)
 
 
-@dataclass
-class NewBase:
-    """A base in the making: shards are put into `directory`, and the block's end makes it one."""
-
-    store: SubscriptionStore
-    version: int
-
-    def __post_init__(self) -> None:
-        bases = self.store.directory / "bases"
-        bases.mkdir(parents=True, exist_ok=True)
-        self.directory = Path(tempfile.mkdtemp(prefix=".new-", dir=bases))
-        self.directory.chmod(0o755)
-        self.reports: list[ShardReport] = []
-
-    def __enter__(self) -> NewBase:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if error is None:
-            self._finish()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _finish(self) -> None:
-        facts = {
-            "shards": len(self.reports),
-            "live": sum(report.live for report in self.reports),
-            "rejected": sum(report.rejected for report in self.reports),
-        }
-        (self.directory / "base.json").write_text(json.dumps(facts), encoding="utf-8")
-        place = self.directory.parent / f"{self.version:08d}"
-        try:
-            os.rename(self.directory, place)
-        except OSError as error:
-            if not (place / "base.json").exists():
-                raise
-            raise KbnError(
-                f"{self.store.directory}: version {self.version} was made by another"
-            ) from error
-
-
-class StoreView:
-    """One version of a store, for one reader; `advance` takes it to a later one.
-
-    >>> from tempfile import mkdtemp
-    >>> store = SubscriptionStore.create(mkdtemp() + "/store")
-    >>> store.change(add=[("s1", "ann", "price < 20")])
-    1
-    >>> store.at(1).matches(pa.table({"price": [5]}))["subscriber"].to_pylist()
-    ['ann']
-    """
-
-    def __init__(
-        self, store: SubscriptionStore, base: int, only: Iterable[int] | None = None
-    ) -> None:
-        """`only` some shards of the base, by number; what was added since counts with the first."""
-        paths = store.shards(base)
-        self.only = range(len(paths)) if only is None else sorted(only)
-        self.base = base
-        self.version = base
-        self.shards = {n: Shard(paths[n], store.ontology) for n in self.only}
-        self.ontology = store.ontology
-        self._store = store
-        self._reader = BulkReader(store.ontology)
-        self._takes_added = not paths or 0 in self.only
-        self._added = Matcher(store.ontology)
-        self._added_rows: dict[int, Added] = {}
-        self._added_numbers: dict[Any, int] = {}
-        self._group_of_added = len(paths) << GROUP_BITS
-
-    def advance(self, version: int) -> None:
-        """Apply the changes up to `version`."""
-        if version < self.version:
-            raise InvalidInputError(f"this view is at version {self.version}, past {version}")
-        while self.version < version:
-            added, removed = self._store.changes(self.version + 1)
-            for subscription in removed:
-                self._remove(subscription)
-            for row in added if self._takes_added else ():
-                self._add(row)
-            self.version += 1
-
-    def holds(self, subscription: Any) -> bool:
-        """Whether a subscription of this id is in this version."""
-        if subscription in self._added_numbers:
-            return True
-        return any(shard.number_of(subscription) is not None for shard in self.shards.values())
-
-    @cached_property
-    def types(self) -> tuple[pa.DataType, pa.DataType]:
-        """The types of subscription ids and of subscribers: the base's, or else text."""
-        for shard in self.shards.values():
-            return shard.ids.type, shard.subscribers.type
-        return pa.string(), pa.string()
-
-    @property
-    def attributes(self) -> set[str]:
-        """The attributes some subscription asks for."""
-        index = self._added.index
-        found = {*index.table.attributes, *index.axes_of()}
-        return found.union(*(shard.attributes for shard in self.shards.values()))
-
-    def pairs(self, table: pa.Table) -> Iterator[tuple[Array, pa.Array, pa.Array]]:
-        """Rows of `table`, the subscriptions they satisfy and whose those are, some at a time."""
-        for shard in self.shards.values():
-            for rows, numbers in shard.pairs(table):
-                chosen = pa.array(numbers)
-                yield rows, shard.ids.take(chosen), shard.subscribers.take(chosen)
-        if len(self._added):
-            for rows, numbers in pairs_of(self._added, table):
-                keys: list[Any] = self._added.keys_at(numbers.tolist())
-                found = [self._added_rows[key] for key in keys]
-                ids, who = self.types
-                yield (
-                    rows,
-                    pa.array([row[0] for row in found], ids),
-                    pa.array([row[1] for row in found], who),
-                )
-
-    def matches(self, table: pa.Table) -> pa.Table:
-        """Every (notification, subscription, subscriber), a notification being a row's number."""
-        ids, subscribers = self.types
-        columns = [("notification", pa.int64()), ("subscription", ids), ("subscriber", subscribers)]
-        schema = pa.schema(columns)
-        pieces = [pa.record_batch(list(piece), schema=schema) for piece in self.pairs(table)]
-        return pa.Table.from_batches(pieces, schema)
-
-    def counts(self, table: pa.Table) -> Iterator[GroupCounts]:
-        """The groups each row of `table` satisfies, counted and not expanded, some at a time."""
-        for number, shard in self.shards.items():
-            yield from counts_of(shard.matcher, table, number << GROUP_BITS)
-        if len(self._added):
-            yield from counts_of(self._added, table, self._group_of_added)
-
-    def subscription(self, subscription: Any) -> Subscription:
-        """What one subscription asks for."""
-        if subscription in self._added_numbers:
-            return self._added.subscription(self._added_numbers[subscription])
-        for shard in self.shards.values():
-            number = shard.number_of(subscription)
-            if number is not None:
-                return shard.subscription_at(number)
-        raise InvalidInputError(f"version {self.version} has no subscription {subscription!r}")
-
-    def rows(self) -> Iterator[pa.Table]:
-        """All of it as tables of subscription, subscriber and filter."""
-        for shard in self.shards.values():
-            yield from shard.rows()
-        if self._added_rows:
-            columns = zip(*self._added_rows.values(), strict=True)
-            names = ("subscription", "subscriber", "filter")
-            yield pa.table({n: pa.array(c) for n, c in zip(names, columns, strict=True)})
-
-    def _add(self, row: Added) -> None:
-        number = len(self._added.keys)
-        while number in self._added_rows or number in self._added:
-            number += 1
-        self._added.add(self._reader.read(row[2]), number)
-        self._added_rows[number] = row
-        self._added_numbers[row[0]] = number
-
-    def _remove(self, subscription: Any) -> None:
-        number = self._added_numbers.pop(subscription, None)
-        if number is not None:
-            del self._added_rows[number]
-            self._added.remove(number)
-            return
-        for shard in self.shards.values():
-            if shard.remove(subscription):
-                return
-
-
-def _check_ids(view: StoreView, added: list[Added], removed: list[Any]) -> None:
+def _check_ids(view: StoreView, added: list[AddedRow], removed: list[Any]) -> None:
+    """Raise InvalidInputError for ids of another type, in use, or not there to be removed."""
     for row in added:
         for value, type_ in zip(row, view.types, strict=False):
             try:
@@ -409,13 +224,14 @@ def _check_ids(view: StoreView, added: list[Added], removed: list[Any]) -> None:
     known: set[Any] = set()
     gone = set(removed)
     for row in added:
-        if row[0] in known or (row[0] not in gone and view.holds(row[0])):
-            raise InvalidInputError(f"the id {row[0]!r} is in use: remove it first")
-        known.add(row[0])
+        id = row.subscription
+        if id in known or (id not in gone and view.holds(id)):
+            raise InvalidInputError(f"the id {id!r} is in use: remove it first")
+        known.add(id)
 
 
 def _numbers(directory: Path) -> list[int]:
-    """The numbers that files or folders of a directory are named by."""
+    """The numbers among the names of a directory's files and folders."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -434,8 +250,8 @@ def _read_json(path: Path, absent: str) -> dict[str, Any]:
     return read
 
 
-def _link(path: Path, content: str) -> bool:
-    """Write a file that must not be there yet; False when another was first."""
+def _write_new(path: Path, content: str) -> bool:
+    """Write a file that must not exist yet; False when another writer was first."""
     handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

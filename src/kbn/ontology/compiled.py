@@ -1,18 +1,18 @@
-"""`Ontology`: the loaded, reasoned, compiled whole that matching and clustering ask.
+"""`Ontology`: the loaded, reasoned, compiled whole that matching and placement ask.
 
-It is immutable and answers from sorted arrays (`tables.py`): names become dense ids, ids become
-components (equivalents share one), and a closure is one row of a table. Turning a row back into
-names costs a little, so the answers the matcher asks for again and again are remembered.
+An ontology is immutable and answers from sorted arrays (`tables.py`). Each name has a dense id,
+equivalent names share a component, and a closure is one row of a table. It costs a little to turn a
+row into names, so the answers that the matcher asks for most are remembered.
 
-Two promises hold for every closure: it is reflexive, and a name the ontology does not know relates
-only to itself, so that nothing here ever raises on a notification. `require` is the one place
-that refuses an unknown name.
+Two promises hold for every closure. It is reflexive; and a name that the ontology does not know
+relates only to itself, so no question about a notification raises an error. Only `require`, and
+`term` which calls it, refuse an unknown name.
 
-`owl:Thing` is above every known class and holds every known individual, and `owl:Nothing` is below
-every known class, for whoever asks about them by name; neither is listed among `classes`, nor
-among the `ancestors` of a class nor the `types` of an individual unless `thing=True` is passed. An
-unsatisfiable class keeps its written place and is not moved below everything: it would otherwise
-match every subscription.
+`owl:Thing` is above every known class and holds every known individual; `owl:Nothing` is below
+every known class. You get these answers when you ask about the two by name. They are not among
+`classes`, and `ancestors` and `types` include owl:Thing only with `thing=True`. An unsatisfiable
+class keeps the place where it was declared: if it were moved below all classes, it would match
+every subscription.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import numpy as np
 
 from kbn.errors import InvalidInputError
 from kbn.ontology.hierarchy import Hierarchy, Ids
+from kbn.ontology.named_hierarchy import NamedHierarchy
+from kbn.ontology.prefixes import expand_curie, shorten_iri
 from kbn.ontology.tables import Arrays, Facts, Tables
 from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
@@ -54,23 +56,23 @@ class Ontology:
 
     __slots__ = (
         "_ancestors",
-        "_class_ids",
-        "_dead",
-        "_individual_ids",
+        "_classes",
+        "_individuals",
         "_prefixes",
-        "_property_ids",
+        "_properties",
         "_relations",
         "_tables",
         "_types",
+        "_unsatisfiable",
     )
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._class_ids = {iri: number for number, iri in enumerate(tables.classes)}
-        self._property_ids = {iri: number for number, iri in enumerate(tables.properties)}
-        self._individual_ids = {iri: number for number, iri in enumerate(tables.individuals)}
+        self._classes = NamedHierarchy(tables.classes, tables.class_tree)
+        self._properties = NamedHierarchy(tables.properties, tables.property_tree)
+        self._individuals = NamedHierarchy(tables.individuals, tables.same)
         self._prefixes = MappingProxyType({**WELL_KNOWN_PREFIXES, **dict(tables.facts.prefixes)})
-        self._dead = frozenset(tables.facts.unsatisfiable)
+        self._unsatisfiable = frozenset(tables.facts.unsatisfiable)
         self._ancestors: dict[str, frozenset[str]] = {}
         self._types: dict[str, frozenset[str]] = {}
         self._relations: dict[str, frozenset[tuple[str, str]]] = {}
@@ -88,13 +90,13 @@ class Ontology:
         time_limit_s: float = 600.0,
         progress: Callable[[str], None] | None = None,
     ) -> Ontology:
-        """Read, reason over and compile the ontology in `paths`; from the cache when it is there.
+        """Read, reason over and compile the ontology in `paths`, or take it from the cache.
 
         `reasoning` is one of none, rdfs, rl, el and dl (see `kbn.ontology.reasoning`), `skos` says
         whether SKOS concepts are classes (None: when there are concepts and no OWL classes).
         Imports are looked for in `catalogue` (a mapping from ontology IRI to file, a directory, or
         an OASIS catalogue file) and beside the importing file; `network=True` also fetches them.
-        `time_limit_s` bounds an external reasoner. `progress` hears what is being done.
+        `time_limit_s` bounds an external reasoner. `progress` is called with each step, as a text.
         """
         from kbn.ontology.loading import Request, load
 
@@ -124,7 +126,7 @@ class Ontology:
 
     @classmethod
     def open(cls, path: Path) -> Ontology:
-        """A compiled ontology that was saved: nothing is parsed or reasoned over again."""
+        """Map a saved ontology into memory; nothing is parsed or reasoned over again."""
         from kbn.ontology.saved import open_saved
 
         return cls(open_saved(pathlib.Path(path)))
@@ -163,7 +165,7 @@ class Ontology:
 
     @property
     def unsupported(self) -> tuple[str, ...]:
-        """What was left out or read differently, a sentence each; empty when nothing was."""
+        """The axioms that were left out or read differently, one sentence each."""
         return self._tables.facts.unsupported
 
     @property
@@ -191,20 +193,13 @@ class Ontology:
 
     def expand(self, curie: str) -> str:
         """The IRI a CURIE such as `wine:Wine` stands for; an IRI is returned as it is."""
-        prefix, colon, name = curie.partition(":")
-        if not colon:
-            raise InvalidInputError(f"{curie!r} is neither an IRI nor a prefixed name")
-        if prefix in self._prefixes and not name.startswith("//"):
-            return self._prefixes[prefix] + name
-        if name.startswith("//") or prefix in ("urn", "mailto", "tag", "file"):
-            return curie
-        known = ", ".join(f"{name}:" for name in sorted(self._prefixes))
-        raise InvalidInputError(f"no prefix {prefix}: is declared; declared are {known}")
+        return expand_curie(curie, self._prefixes)
 
     def term(self, name: str) -> Term:
-        """The term an IRI or a CURIE names, of its kind; UnknownTermError when there is none.
+        """The term that an IRI or a CURIE names; UnknownTermError when there is none.
 
-        A name used as several kinds gives a plain `Term`, which takes its kind from its place.
+        The result is a `Class`, `Property` or `Individual`. A name that is used as several kinds
+        gives a plain `Term`, whose kind follows from where it is used.
         """
         iri = name if self.kinds(name) else self.expand(name)
         self.require(iri)
@@ -213,13 +208,7 @@ class Ontology:
 
     def shorten(self, iri: str) -> str:
         """The shortest CURIE for `iri`, or `iri` itself when no prefix fits."""
-        fitting = [
-            f"{prefix}:{iri[len(namespace) :]}"
-            for prefix, namespace in self._prefixes.items()
-            if namespace and iri.startswith(namespace) and len(iri) > len(namespace)
-        ]
-        plain = [name for name in fitting if "/" not in name and "#" not in name]
-        return min(plain, key=lambda name: (len(name), name), default=iri)
+        return shorten_iri(iri, self._prefixes)
 
     def label(self, iri: str) -> str | None:
         """The preferred label of `iri`, if it has one."""
@@ -230,23 +219,23 @@ class Ontology:
         return self._tables.labels.get(iri)
 
     def names(self, iri: str) -> tuple[tuple[int, str], ...]:
-        """Every text that names `iri` in some annotation and how well, best first.
+        """Every text that names `iri` in some annotation, with its quality; the best comes first.
 
-        The qualities are `PREFERRED` and its like in `vocabulary.py`. To find a term by one of its
-        names, build a `NameIndex`.
+        Qualities are `PREFERRED` and the other constants beside it in `vocabulary.py`. To find a
+        term by one of its names, build a `NameIndex`.
         """
         return self._tables.labels.names(iri)
 
     def kinds(self, iri: str) -> frozenset[str]:
-        """What `iri` is used as: of class, property, individual; empty when unknown."""
+        """The kinds that `iri` is used as: class, property, individual; empty when unknown."""
         if iri in (THING, NOTHING):
             return frozenset({"class"})
-        tables = (
-            ("class", self._class_ids),
-            ("property", self._property_ids),
-            ("individual", self._individual_ids),
+        kinds = (
+            ("class", self._classes),
+            ("property", self._properties),
+            ("individual", self._individuals),
         )
-        return frozenset(kind for kind, ids in tables if iri in ids)
+        return frozenset(kind for kind, known in kinds if iri in known.ids)
 
     def require(self, iri: str, kind: str | None = None) -> None:
         """Raise UnknownTermError, naming the closest terms, unless `iri` is a known `kind`."""
@@ -262,7 +251,7 @@ class Ontology:
         """Whether every member of `narrower` is entailed to be one of `wider`; reflexive."""
         if narrower == wider:
             return True
-        one, other = self._class_ids.get(narrower), self._class_ids.get(wider)
+        one, other = self._classes.ids.get(narrower), self._classes.ids.get(wider)
         if one is not None and other is not None:
             # The remembered names, not the arrays: the same few classes come up again and again.
             return wider in self.ancestors(narrower)
@@ -274,7 +263,7 @@ class Ontology:
         """`iri`, its equivalents, and all classes above; owl:Thing too when `thing` is set."""
         found = self._ancestors.get(iri)
         if found is None:
-            found = self._walk(iri, self._class_ids, self._tables.class_tree.above, self.classes)
+            found = self._classes.above(iri)
             if iri == NOTHING:
                 found = frozenset({NOTHING, THING, *self.classes})
             found = _remember(self._ancestors, iri, found)
@@ -284,14 +273,13 @@ class Ontology:
         """`iri`, its equivalents, and all classes below; all classes for owl:Thing."""
         if iri == THING:
             return frozenset({THING, NOTHING, *self.classes})
-        return self._walk(iri, self._class_ids, self._tables.class_tree.below, self.classes)
+        return self._classes.below(iri)
 
     def equivalents(self, iri: str, kind: str = "class") -> frozenset[str]:
-        """`iri` and what is entailed equivalent to it (for individuals: the same as it)."""
+        """`iri` and the terms that are entailed to be equivalent to it, or the same individual."""
         match kind:
             case "class":
-                alike = self._tables.class_tree.alike
-                return self._walk(iri, self._class_ids, alike, self.classes)
+                return self._classes.alike(iri)
             case "property":
                 return self.equivalent_properties(iri)
             case "individual":
@@ -299,40 +287,40 @@ class Ontology:
         raise InvalidInputError(f"kind is class, property or individual, not {kind!r}")
 
     def are_disjoint(self, one: str, other: str) -> bool:
-        """Whether no individual can be in both, by declared disjointness inherited downwards.
+        """Whether two classes can have no common individual.
 
-        True is entailed; False only means that nothing says so.
+        True follows from disjointness declared for them or for classes above them; False only means
+        that nothing says so.
         """
         if NOTHING in (one, other):
             return self.is_subclass(one, THING) and self.is_subclass(other, THING)
-        first, second = self._class_ids.get(one), self._class_ids.get(other)
+        first, second = self._classes.ids.get(one), self._classes.ids.get(other)
         if first is None or second is None:
             return False
-        if one in self._dead or other in self._dead:
+        if one in self._unsatisfiable or other in self._unsatisfiable:
             return True
-        left, right = self._groups_above(first), self._groups_above(second)
+        left, right = self._disjoint_groups_above(first), self._disjoint_groups_above(second)
         return any(len(left[group] | right[group]) > 1 for group in left.keys() & right.keys())
 
     def parents(self, iri: str) -> frozenset[str]:
-        """The classes directly above `iri`, its equivalents left out; empty for a root."""
-        return self._next(iri, upwards=True)
+        """The classes directly above `iri`, without its equivalents; empty for a root."""
+        return self._neighbours(iri, upwards=True)
 
     def children(self, iri: str) -> frozenset[str]:
-        """The classes directly below `iri`, its equivalents left out; the roots for owl:Thing."""
+        """The classes directly below `iri`, without its equivalents; the roots for owl:Thing."""
         if iri == THING:
             return frozenset(self.roots)
-        return self._next(iri, upwards=False)
+        return self._neighbours(iri, upwards=False)
 
     @property
     def roots(self) -> tuple[str, ...]:
         """The classes with no class above them but equivalents and owl:Thing, sorted."""
-        tree = self._tables.class_tree
-        tops = np.flatnonzero(np.diff(tree.parents.starts) == 0).astype(np.int32)
-        return tuple(sorted(self.classes[i] for i in tree.expand(tops)))
+        tops = np.flatnonzero(np.diff(self.class_tree.parents.starts) == 0).astype(np.int32)
+        return tuple(sorted(self._classes.named(tops)))
 
     def class_index(self, iri: str) -> int | None:
         """The id of a class: its place in `classes`."""
-        return self._class_ids.get(iri)
+        return self._classes.ids.get(iri)
 
     def ancestor_ids(self, index: int) -> Ids:
         """The ids of the classes at or above class `index`, ascending."""
@@ -354,50 +342,44 @@ class Ontology:
         """Whether `narrower` between two individuals entails `wider` between them; reflexive."""
         if narrower == wider:
             return True
-        one, other = self._property_ids.get(narrower), self._property_ids.get(wider)
+        one, other = self._properties.ids.get(narrower), self._properties.ids.get(wider)
         if one is None or other is None:
             return False
         return self._tables.property_tree.is_below(one, other)
 
     def property_ancestors(self, iri: str) -> frozenset[str]:
         """`iri`, its equivalents, and all properties above."""
-        above = self._tables.property_tree.above
-        return self._walk(iri, self._property_ids, above, self.properties)
+        return self._properties.above(iri)
 
     def property_descendants(self, iri: str) -> frozenset[str]:
         """`iri`, its equivalents, and all properties below."""
-        below = self._tables.property_tree.below
-        return self._walk(iri, self._property_ids, below, self.properties)
+        return self._properties.below(iri)
 
     def equivalent_properties(self, iri: str) -> frozenset[str]:
         """`iri` and the properties entailed equivalent to it."""
-        alike = self._tables.property_tree.alike
-        return self._walk(iri, self._property_ids, alike, self.properties)
+        return self._properties.alike(iri)
 
     def domains(self, iri: str) -> frozenset[str]:
         """The classes that the domain of property `iri` names; empty when it has none.
 
-        A domain that is a union names its members, so this tells what a property is about and
-        not that whatever has it is in each of them. Without a domain of its own, a property has
-        those of the properties above it, and the range of an inverse is one.
+        A union names all its members: these are the classes a property is about, and an individual
+        that has the property need not be in each of them. A property without a domain of its own
+        has those of the properties above it. The range of an inverse counts as a domain.
         """
-        number = self._property_ids.get(iri)
-        if number is None:
+        component = self._properties.component(iri)
+        if component is None:
             return frozenset()
-        tables = self._tables
-        found = tables.domains[tables.property_tree.component_of[number]]
-        return frozenset(self.classes[i] for i in found)
+        return frozenset(self.classes[i] for i in self._tables.domains[component])
 
     # Individuals.
 
     def same_as(self, iri: str) -> frozenset[str]:
         """`iri` and the individuals entailed to be the same as it."""
-        return self._walk(iri, self._individual_ids, self._tables.same.alike, self.individuals)
+        return self._individuals.alike(iri)
 
     def is_instance(self, individual: str, iri: str) -> bool:
         """Whether `individual` is entailed to be in class `iri`."""
-        number = self._individual_ids.get(individual)
-        if number is None:
+        if individual not in self._individuals.ids:
             return False
         return iri == THING or iri in self.types(individual)
 
@@ -405,23 +387,21 @@ class Ontology:
         """Every class individual `iri` is entailed to be in; owl:Thing too when `thing` is set."""
         found = self._types.get(iri)
         if found is None:
-            found = _remember(self._types, iri, self._types_in(iri, direct=False))
-        return found | {THING} if thing and iri in self._individual_ids else found
+            found = _remember(self._types, iri, self._types_of(iri, direct=False))
+        return found | {THING} if thing and iri in self._individuals.ids else found
 
     def direct_types(self, iri: str) -> frozenset[str]:
         """The lowest of the `types` of individual `iri`, with their equivalents."""
-        return self._types_in(iri, direct=True)
+        return self._types_of(iri, direct=True)
 
     def instances(self, iri: str) -> frozenset[str]:
         """Every individual entailed to be in class `iri`; all of them for owl:Thing."""
         if iri == THING:
             return frozenset(self.individuals)
-        number = self._class_ids.get(iri)
-        if number is None:
+        component = self._classes.component(iri)
+        if component is None:
             return frozenset()
-        tables = self._tables
-        found = tables.instances[tables.class_tree.component_of[number]]
-        return frozenset(self.individuals[i] for i in tables.same.expand(found))
+        return self._individuals.named(self._tables.instances[component])
 
     def related(self, iri: str, name: str) -> frozenset[str]:
         """Every individual to which `iri` is entailed to have property `name`."""
@@ -434,43 +414,27 @@ class Ontology:
             found = _remember(self._relations, iri, self._relations_of(iri))
         return found
 
-    # How answers are made.
+    # Computing answers.
 
-    def _walk(
-        self,
-        iri: str,
-        ids: dict[str, int],
-        step: Callable[[int], list[int]],
-        names: tuple[str, ...],
-    ) -> frozenset[str]:
-        number = ids.get(iri)
-        if number is None:
-            return frozenset({iri})
-        return frozenset([names[i] for i in step(number)])
-
-    def _next(self, iri: str, *, upwards: bool) -> frozenset[str]:
-        number = self._class_ids.get(iri)
-        if number is None:
+    def _neighbours(self, iri: str, *, upwards: bool) -> frozenset[str]:
+        component = self._classes.component(iri)
+        if component is None:
             return frozenset()
-        tree = self._tables.class_tree
-        rows = tree.parents if upwards else tree.children
-        return frozenset(self.classes[i] for i in tree.expand(rows[tree.component_of[number]]))
+        rows = self.class_tree.parents if upwards else self.class_tree.children
+        return self._classes.named(rows[component])
 
-    def _types_in(self, iri: str, *, direct: bool) -> frozenset[str]:
-        number = self._individual_ids.get(iri)
-        if number is None:
+    def _types_of(self, iri: str, *, direct: bool) -> frozenset[str]:
+        component = self._individuals.component(iri)
+        if component is None:
             return frozenset()
-        tables = self._tables
-        rows = tables.direct_types if direct else tables.types
-        found = rows[tables.same.component_of[number]]
-        return frozenset(self.classes[i] for i in tables.class_tree.expand(found))
+        rows = self._tables.direct_types if direct else self._tables.types
+        return self._classes.named(rows[component])
 
     def _relations_of(self, iri: str) -> frozenset[tuple[str, str]]:
-        number = self._individual_ids.get(iri)
-        if number is None:
+        component = self._individuals.component(iri)
+        if component is None:
             return frozenset()
         tables = self._tables
-        component = int(tables.same.component_of[number])
         start, stop = tables.relation_starts[component], tables.relation_starts[component + 1]
         return frozenset(
             (self.properties[p], self.individuals[i])
@@ -483,7 +447,7 @@ class Ontology:
             for i in tables.same.members[node]
         )
 
-    def _groups_above(self, number: int) -> dict[int, set[int]]:
+    def _disjoint_groups_above(self, number: int) -> dict[int, set[int]]:
         """Disjointness group -> the members of it at or above class `number`."""
         tables = self._tables
         found: dict[int, set[int]] = {}

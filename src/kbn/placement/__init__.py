@@ -7,7 +7,8 @@ from kbn.placement.delivery_file import read_deliveries
 from kbn.placement.distances import Distances, overlay_distances
 from kbn.placement.medoid import Medoid
 from kbn.placement.medoid_groups import MedoidGroup, group_by_medoid
-from kbn.placement.planning import PLANNERS, Plan, PlannedCluster, Planner, plan
+from kbn.placement.planning import PLANNERS, Planner, plan
+from kbn.placement.plans import Plan, PlannedCluster
 from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, propose_moves
 from kbn.placement.running_medoid import RunningMedoid
 from kbn.placement.semantic_map import SemanticMap, Weights

@@ -21,7 +21,7 @@ from kbn.errors import InvalidInputError
 from kbn.placement.distances import Distances
 
 if TYPE_CHECKING:
-    from kbn.placement.planning import Plan
+    from kbn.placement.plans import Plan
 
 CALM = 0.8
 """A helper goes when the others would have at most this part of the limit without it."""

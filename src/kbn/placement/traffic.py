@@ -37,7 +37,7 @@ from kbn.placement import balancing
 from kbn.placement.distances import Distances, Link, overlay_distances
 
 if TYPE_CHECKING:
-    from kbn.placement.planning import Plan
+    from kbn.placement.plans import Plan
     from kbn.placement.taxonomic import Clusters
 
 Deliveries = Mapping[tuple[str, str], float]

@@ -19,10 +19,11 @@ except ImportError as error:
 
 from kbn.matching import SubscriptionStore
 from kbn.spark.annotate import annotate, unrecognised
+from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hop_histogram, hops
 from kbn.spark.ingest import ingest, notifications, quarantine, read
 from kbn.spark.io import read_delivered, register
-from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.matching import match
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.planning import clusters, plan, plan_json
 from kbn.spark.runtime import session

@@ -17,9 +17,10 @@ from kbn.matching import SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.columns import REJECTED
+from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hops
 from kbn.spark.ingest import notifications, quarantine, read
-from kbn.spark.matching import compile_subscriptions, match
+from kbn.spark.matching import match
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.deciding import Decision, digest

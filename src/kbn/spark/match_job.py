@@ -1,0 +1,170 @@
+"""The job of a matching worker: Arrow batches in, Arrow batches out.
+
+A worker maps the shards of the store, so a machine holds one copy however many workers it has, and
+keeps them open from task to task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbn.errors import InvalidInputError, KbnError
+from kbn.filters import Notification, match_reasons
+from kbn.matching import (
+    TERM_KIND_METADATA,
+    AttributeColumn,
+    GroupCounts,
+    StoreView,
+    table_from_json,
+)
+from kbn.ontology import Ontology
+from kbn.spark.columns import COUNTS, WHY
+from kbn.spark.worker_view import WORKER_VIEW
+
+SHARD = "_shard"
+
+
+VERSION = "version"
+
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """How the attributes of a notification lie in its row."""
+
+    kind: Literal["json", "struct", "columns"]
+    """json: one column of JSON texts; struct: one column of structs; columns: a column each."""
+    id: str
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, batch: pa.RecordBatch, wanted: set[str]) -> pa.Table:
+        """A column per attribute, as `Matcher.match_batch` takes them."""
+        if self.kind == "json":
+            return table_from_json(batch.column("attributes"), wanted)
+        if self.kind == "struct":
+            structs = batch.column("attributes")
+            names = [f.name for f in structs.type]
+            columns = dict(zip(names, structs.flatten(), strict=True))
+        else:
+            names = [name for name in batch.schema.names if name not in (self.id, SHARD)]
+            columns = {name: batch.column(name) for name in names}
+        kept = {name: _without_nan(column) for name, column in columns.items() if name in wanted}
+        if not kept:
+            return pa.table({"": pa.nulls(batch.num_rows)})
+        fields = [
+            pa.field(name, column.type, metadata=_term_metadata(self.terms.get(name)))
+            for name, column in kept.items()
+        ]
+        return pa.table(list(kept.values()), schema=pa.schema(fields))
+
+
+@dataclass(frozen=True)
+class MatchJob:
+    """One worker's whole job; called with its Arrow batches."""
+
+    directory: str
+    identity: str
+    version: int | None
+    """None when each row names its own, in its column `version`."""
+    layout: RowLayout
+    expand: bool = True
+    why: bool = False
+    by_shard: bool = False
+
+    def __call__(self, batches: Batches) -> Batches:
+        for batch in batches:
+            for part, version, shard in self._parts(batch):
+                view = WORKER_VIEW.of(self.directory, self.identity, version, shard)
+                try:
+                    yield from self._matched(view, part)
+                except InvalidInputError as error:
+                    raise KbnError(f"a batch cannot be matched: {error}") from error
+
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int | None]]:
+        """The parts of a batch that share a version and a shard; mostly there is one."""
+        table = pa.Table.from_batches([batch])
+        for version, of_version in _split(table, None if self.version is not None else VERSION):
+            for shard, part in _split(of_version, SHARD if self.by_shard else None):
+                at = self.version if self.version is not None else int(version)
+                yield part.combine_chunks().to_batches()[0], at, shard
+
+    def _matched(self, view: StoreView, batch: pa.RecordBatch) -> Batches:
+        ids = batch.column(self.layout.id)
+        table = self.layout.table(batch, view.attributes)
+        if not self.expand:
+            for counted in view.counts(table):
+                yield _counts(ids, counted)
+            return
+        explain = _Explainer(view, table) if self.why else None
+        for rows, subscription, subscriber in view.pairs(table):
+            columns = [ids.take(pa.array(rows)), subscription, subscriber]
+            names = ["notification", "subscription", "subscriber"]
+            if explain is not None:
+                columns.append(explain(rows, subscription))
+                names.append(WHY.name)
+            yield pa.record_batch(columns, names=names)
+
+
+def _counts(ids: pa.Array, counted: GroupCounts) -> pa.RecordBatch:
+    """One row per notification (`columns.COUNTS`)."""
+    rows = counted.starts.shape[0] - 1
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(counted.counts)))
+    totals = before[counted.starts[1:]] - before[counted.starts[:-1]]
+    names = ["group", "subscriptions"]
+    structs = pa.StructArray.from_arrays([counted.groups, counted.counts], names)
+    lists = pa.ListArray.from_arrays(counted.starts.astype(np.int32), structs)
+    columns = [ids.slice(counted.first, rows), totals, lists]
+    return pa.record_batch(columns, names=COUNTS.fieldNames())
+
+
+class _Explainer:
+    """Says why rows of a table match subscriptions; asks the plain evaluator, pair by pair."""
+
+    def __init__(self, view: StoreView, table: pa.Table) -> None:
+        self._view = view
+        self._columns = {
+            name: AttributeColumn(table.field(name), table[name])
+            for name in table.column_names
+            if name
+        }
+
+    def __call__(self, rows: Any, subscriptions: pa.Array) -> pa.Array:
+        pairs = zip(rows.tolist(), subscriptions.to_pylist(), strict=True)
+        return pa.array([self._why(row, name) for row, name in pairs], pa.list_(pa.string()))
+
+    def _why(self, row: int, name: Any) -> list[str]:
+        values = {name: column.value(row) for name, column in self._columns.items()}
+        notification = Notification({k: v for k, v in values.items() if v is not None})
+        return match_reasons(
+            self._view.subscription(name), notification, self._view.ontology or Ontology.empty()
+        )
+
+
+def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]]:
+    """The rows with each value of a column; all rows when there is no column to split by."""
+    if table.num_rows == 0:
+        return
+    if column is None:
+        yield None, table
+        return
+    for value in pc.unique(table[column]).to_pylist():
+        yield value, table.filter(pc.equal(table[column], value))
+
+
+def _without_nan(column: pa.Array) -> pa.Array:
+    """The column with nulls for NaN: Spark has NaN where a value is missing."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+
+def _term_metadata(kind: str | None) -> dict[bytes, bytes] | None:
+    return None if kind is None else {TERM_KIND_METADATA: kind.encode()}
