@@ -1,71 +1,53 @@
 """The in-memory network: a whole overlay in one process, deterministic from its seed.
 
-Events happen in the order of simulated time; those of the same moment in the order they were made.
-Chance comes from one generator. So a run is a function of the seed and of what the caller does, and
-a failing one can be run again.
+`Timeline` keeps the order of events, and all chance comes from one generator. So a run is a
+function of the seed and of what the caller does, and you can run a failing one again.
 
 Each broker is a `Node`, as it is over TCP: connections are opened, admitted, cross, break and are
-dialled again. Only sockets and the clock are simulated.
+dialled again. Only sockets (`Links`) and the clock are simulated.
 
 On perfect links (the default) no clock ticks and nothing is repeated: the network is *quiet* when
 no message is on its way. With faults, brokers and clients repeat and greet by the clock, as they do
-over real links, and `run_until` says what to wait for.
+over real links; use `run_until` and say what to wait for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from random import Random
-from typing import Literal
+from typing import Literal, Unpack
 
 from kbn.broker import (
-    AllowAll,
-    AnyMessage,
-    Authorizer,
     Broker,
     ClientCore,
     ClientSettings,
-    Confirmed,
-    ConnAck,
-    Delivered,
-    Dial,
     Effect,
-    Failed,
-    HangUp,
-    Limits,
     LinkTo,
     MemoryStore,
-    Moved,
     Node,
     NodeSettings,
-    OntologyChanged,
     Peer,
     Role,
     RoutingTable,
-    Send,
-    ServerLimits,
     Topology,
-    content,
     node_effects,
     node_events,
     notes,
-    wire,
 )
 from kbn.errors import InvalidInputError, KbnError
 from kbn.ontology import Ontology
-from kbn.simulation.client import Line, Received, SimulatedClient
+from kbn.simulation.client import Line, SimulatedClient
+from kbn.simulation.client_shell import TICK_S, ClientShell
 from kbn.simulation.connection import End, SimulatedConnection
 from kbn.simulation.faults import Faults
+from kbn.simulation.links import Links, broker_pair
+from kbn.simulation.options import BrokerOptions, node_settings
+from kbn.simulation.timeline import Timeline
 
-TICK_S = 0.05
 RETRANSMIT_S = 0.1
-REDIAL_S = 0.1
-ATTEMPTS_MAX = 5
-LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
 
 @dataclass(slots=True)
@@ -94,8 +76,9 @@ class Network:
     [({'price': 5}, 3)]
 
     A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
-    clock ticks on perfect links too, as crashes need: the silent are noticed. Brokers show each
-    other `broker_token`. `notes` is what the nodes noted, and who did.
+    clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
+    another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
+    the nodes noted, each with the name of the node.
     """
 
     def __init__(
@@ -106,52 +89,42 @@ class Network:
         *,
         faults: Faults | None = None,
         ticks: bool = False,
-        advertisements: bool = False,
-        keeps_roots: bool = False,
-        authorizer: Authorizer | None = None,
-        broker_token: str = "",
-        limits: Limits | None = None,
+        **options: Unpack[BrokerOptions],
     ) -> None:
         if not isinstance(topology, Topology):
             topology = Topology.hierarchy(topology)
         self.topology = topology
-        self.now = 0.0
         self.rng = Random(seed)
         self.clients: dict[str, SimulatedClient] = {}
-        self.messages = 0
         self.broker_moves: list[tuple[str, str, str | None]] = []
         self.notes: list[tuple[str, notes.Note]] = []
-        self._faults = faults or Faults()
-        self._faults_of: dict[frozenset[Peer], Faults] = {}
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()
-        self._cut: set[frozenset[Peer]] = set()
-        self._ticks = ticks or not self._faults.is_reliable
+        self._timeline = Timeline()
+        self._links = Links(self._timeline, self.rng, faults or Faults())
+        self._client_shell = ClientShell(
+            self.clients, self._timeline, self._links, self.knows, self._accept
+        )
+        self._ticks = ticks or not self._links.faults.is_reliable
         self._runs = count(1)
         self._connection_ids = count(1)
         self._parked: list[tuple[str, Node, node_effects.Dial]] = []
-        common = NodeSettings(
-            "",
-            topology.routing,
-            token=broker_token,
+        common = replace(
+            node_settings(topology.routing, options),
             ontology=ontology,
-            ontology_digest="",
-            authorizer=authorizer or AllowAll(),
-            limits=limits or Limits(),
-            server_limits=LIMITS,
-            advertisements=advertisements,
-            keeps_roots=keeps_roots,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
+        token = common.token
         self._places = {name: _place(name, common) for name in topology.brokers}
         for name, place in self._places.items():
-            links = tuple(self._links(name, broker_token))
+            links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
         for name in topology.brokers:
             self.restart(name)
 
-    def _links(self, name: str, token: str) -> list[LinkTo]:
-        """Whom a broker dials: its parent; of two peers the first; of general peers both."""
+    def _links_of(self, name: str, token: str) -> list[LinkTo]:
+        """The links that a broker dials: of a child and its parent, the child dials.
+
+        Of two peers the first one dials; of two general peers both do.
+        """
         role: Role = "parent" if self.topology.routing == "hierarchical" else "peer"
         both = self._ticks and self.topology.routing == "general"
         found = [other for one, other in self.topology.links if one == name]
@@ -163,6 +136,10 @@ class Network:
     def broker(self, name: str) -> Broker:
         """A running broker."""
         return self._running(name).broker
+
+    def knows(self, name: str) -> bool:
+        """Whether a broker has that name, running or not."""
+        return name in self._places
 
     @property
     def brokers(self) -> dict[str, Broker]:
@@ -194,20 +171,20 @@ class Network:
         core = ClientCore(name, at, next(self._runs), settings)
         client = self.clients[name] = SimulatedClient(self, core)
         client.lines[at] = Line(at)
-        self._connect(client, client.lines[at])
+        self._client_shell.connect(client, client.lines[at])
         if self._ticks:
-            self._tick_client(client)
+            self._client_shell.tick(client)
         return client
 
     def detach(self, name: str) -> None:
-        """Have a client vanish without a word."""
+        """Remove a client without telling its broker."""
         client = self.clients.pop(name)
         for line in client.lines.values():
             if line.connection is None or line.end is None:
                 continue
             line.end.is_open = False
             if not self._ticks:
-                self._close_other(line.connection, line.end)
+                self._links.close_other(line.connection, line.end)
 
     def move_broker(self, name: str, to: str, leaving: str | None = None) -> None:
         """Move a broker with all that hangs on it: to another parent, or to another peer.
@@ -237,31 +214,31 @@ class Network:
     # Disturbances.
 
     def set_faults(self, faults: Faults, one: str | None = None, other: str | None = None) -> None:
-        """How links behave from now on: all, or the one between two brokers."""
+        """Set how links behave from now on: all of them, or the one between two brokers."""
         assert self._ticks or faults.is_reliable, "give faults to the network when it is made"
         if one is None or other is None:
-            self._faults = faults
-            self._faults_of.clear()
+            self._links.set_faults(faults)
         else:
-            self._faults_of[_pair(one, other)] = faults
+            self._links.set_faults_between(broker_pair(one, other), faults)
 
     def cut(self, one: str, other: str) -> None:
-        """Nothing passes between two brokers from now on."""
-        self._cut.add(_pair(one, other))
+        """Let nothing pass between two brokers from now on."""
+        self._links.cut(broker_pair(one, other))
 
     def mend(self, one: str, other: str) -> None:
-        self._cut.discard(_pair(one, other))
+        """Undo `cut`."""
+        self._links.mend(broker_pair(one, other))
 
     def reset(self, one: str, other: str) -> None:
         """Break the connections between two brokers; both notice at once."""
-        pair = _pair(one, other)
+        pair = broker_pair(one, other)
         for connection, _ in list(self._places[one].ends.values()):
             if connection.pair == pair:
-                self._close(connection.dialler)
-                self._close(connection.acceptor)
+                self._links.close(connection.dialler)
+                self._links.close(connection.acceptor)
 
     def crash(self, name: str) -> None:
-        """A broker stops in mid-air: what is not in its store is gone."""
+        """Stop a broker at once: what is not in its store is lost."""
         place = self._place(name)
         place.node = None
         place.store.rollback()
@@ -269,7 +246,7 @@ class Network:
         ends, place.ends = place.ends, {}
         for connection, end in ends.values():
             end.is_open = False
-            self._close_other(connection, end)
+            self._links.close_other(connection, end)
 
     def restart(self, name: str) -> None:
         """Start a broker from what its store has kept."""
@@ -284,50 +261,43 @@ class Network:
         self._dial_parked(name)
 
     def heal(self) -> None:
-        """Everything works again: links are perfect and up, brokers run."""
-        self._cut.clear()
-        self._faults = Faults(self._faults.latency_s)
-        self._faults_of.clear()
+        """Make everything work again: links are perfect and up, brokers run."""
+        self._links.heal()
         for name, place in self._places.items():
             if place.node is None:
                 self.restart(name)
 
     # Time.
 
+    @property
+    def now(self) -> float:
+        """The simulated time, in seconds."""
+        return self._timeline.now
+
+    @property
+    def messages(self) -> int:
+        """How many messages were sent so far."""
+        return self._links.messages
+
     def run(self, events_max: int = 100_000_000) -> None:
-        """Go on until nothing is on its way; only without a ticking clock."""
+        """Run until no message is on its way; only if no clock ticks."""
         assert not self._ticks, "the clock ticks on and on: use run_for or run_until"
         for _ in range(events_max):
-            if not self._step():
+            if not self._timeline.step():
                 return
         raise KbnError(f"the network is not quiet after {events_max} events")
 
     def run_for(self, seconds: float) -> None:
-        """Let so much simulated time pass."""
-        end = self.now + seconds
-        while self._events and self._events[0][0] <= end:
-            self._step()
-        self.now = end
+        """Let this much simulated time pass."""
+        self._timeline.run_for(seconds)
 
     def run_until(self, condition: Callable[[], bool], at_most_s: float) -> bool:
-        """Go on until the condition holds; False when it does not within so much time."""
-        end = self.now + at_most_s
-        while not condition():
-            if not self._events or self._events[0][0] > end:
-                return False
-            self._step()
-        return True
+        """Run until the condition holds; False when it does not within this time."""
+        return self._timeline.run_until(condition, at_most_s)
 
     def at(self, time: float, action: Callable[[], None]) -> None:
-        """Have something done at a simulated time."""
-        heappush(self._events, (max(time, self.now), next(self._order), action))
-
-    def _step(self) -> bool:
-        if not self._events:
-            return False
-        self.now, _, action = heappop(self._events)
-        action()
-        return True
+        """Do something at a simulated time."""
+        self._timeline.at(time, action)
 
     # What nodes ask for.
 
@@ -345,8 +315,8 @@ class Network:
                     self._send(name, place, effect)
                 case node_effects.Close(id, _):
                     if id in place.ends:
-                        self._close(place.ends[id][1])
-                        self._close_other(*place.ends[id])
+                        self._links.close(place.ends[id][1])
+                        self._links.close_other(*place.ends[id])
                 case node_effects.Dial():
                     assert place.node is not None
                     self._dial_soon(name, place.node, effect)
@@ -362,7 +332,7 @@ class Network:
         if found is None:
             return
         for message in send.messages:
-            self._transmit(*found, message)
+            self._links.transmit(*found, message)
         report = node_events.Writable(send.connection)
         if send.is_cut_short:
             self.at(self.now, lambda: self._tell(name, report))
@@ -407,7 +377,7 @@ class Network:
         if self._places[name].node is not node:
             return
         target = self._places.get(dial.url)
-        is_cut = _pair(name, dial.url) in self._cut
+        is_cut = self._links.is_cut(broker_pair(name, dial.url))
         if target is not None and target.node is not None and not is_cut:
             connection = self._join(self._end(name), self._end(dial.url))
             self._tell(dial.url, node_events.Opened(connection.id, name))
@@ -426,7 +396,7 @@ class Network:
         for client in self.clients.values():
             line = client.lines.get(target)
             if line is not None and line.connection is None:
-                self._connect_soon(client, line)
+                self._client_shell.connect_soon(client, line)
 
     def _end(self, name: str) -> End:
         """The side of a broker."""
@@ -451,132 +421,19 @@ class Network:
 
         end.closed = closed
 
-    def _close(self, end: End) -> None:
-        """Close one end; it is told, and nothing reaches it any more."""
-        if end.is_open:
-            end.is_open = False
-            self.at(self.now, end.closed)
-
-    def _close_other(self, connection: SimulatedConnection, end: End) -> None:
-        """The other end learns that this one is closed, unless nothing passes."""
-        other = connection.other(end)
-        if connection.pair not in self._cut:
-            latency_s = self._faults_of.get(connection.pair, self._faults).latency_s
-            arrives = max(self.now + latency_s, other.nothing_before)
-            self.at(arrives, lambda: self._close(other))
-
-    def _transmit(self, connection: SimulatedConnection, end: End, message: AnyMessage) -> None:
-        self.messages += 1
-        is_opening = connection.is_opening(end, message)
-        if connection.pair in self._cut:
-            return
-        to = connection.other(end)
-        faults = self._faults_of.get(connection.pair, self._faults)
-        delays = [faults.latency_s] if is_opening else faults.arrivals(self.rng)
-        body = wire.encode(message)[wire.HEADER_BYTES :]
-        for delay in delays:
-            arrives = max(self.now + delay, to.nothing_before)
-            self.at(arrives, lambda: self._arrive(connection, to, body))
-        if is_opening:
-            to.nothing_before = self.now + faults.latency_s
-
-    def _arrive(self, connection: SimulatedConnection, to: End, body: bytes) -> None:
-        if to.is_open:
-            to.received(body)
-        else:
-            self._close_other(connection, to)  # nobody is there: the sender learns of it
-
-    # What clients ask for.
+    # Clients.
 
     def carry_out(self, client: SimulatedClient, effects: list[Effect]) -> None:
         """Do what a client's core asks for."""
-        for effect in effects:
-            match effect:
-                case Send(to, message):
-                    line = client.lines.get(to.name)
-                    if line is not None and line.connection is not None and line.end is not None:
-                        self._transmit(line.connection, line.end, message)
-                case Delivered():
-                    self._hand_over(client, effect)
-                case Dial(broker, _):
-                    line = client.lines.setdefault(broker, Line(broker))
-                    if line.connection is None:
-                        self._connect_soon(client, line)
-                case Confirmed():
-                    client.confirmed.append(effect)
-                case Failed():
-                    client.failed.append(effect)
-                case Moved(broker):
-                    client.moves.append(broker)
-                case HangUp(broker):
-                    self._hang_up(client, broker)
-                case OntologyChanged(ontology):
-                    client.ontologies.append(ontology)
+        self._client_shell.carry_out(client, effects)
 
-    def _connect_soon(self, client: SimulatedClient, line: Line, after_s: float = 0.0) -> None:
-        def connect() -> None:
-            is_wanted = client.lines.get(line.broker) is line and line.connection is None
-            if is_wanted and self.clients.get(client.name) is client:
-                self._connect(client, line)
-
-        self.at(self.now + after_s, connect)
-
-    def _connect(self, client: SimulatedClient, line: Line) -> None:
-        """Connect a client; to a broker that is down when it is back."""
-        place = self._places.get(line.broker)
-        if place is None or line.attempts >= ATTEMPTS_MAX:
-            reason = f"no broker {line.broker!r}" if place is None else "it turns us away"
-            client.lines.pop(line.broker)
-            self.carry_out(client, client.core.unreachable(line.broker, reason))
-        elif place.node is not None:
-            line.attempts += 1
-            end = End(Peer("client", client.name), lambda body: None, lambda: None)
-            connection = self._join(end, self._end(line.broker))
-            line.connection, line.end = connection, end
-            end.received = lambda body: self._client_received(client, line, body)
-            end.closed = lambda: self._client_lost(client, line, end)
-            self._tell(line.broker, node_events.Opened(connection.id, client.name))
-            self.carry_out(client, client.core.connected(line.broker, self.now))
-
-    def _client_received(self, client: SimulatedClient, line: Line, body: bytes) -> None:
-        message = wire.decode_to_client(body)
-        if isinstance(message, ConnAck):
-            line.attempts = 0
-        self.carry_out(client, client.core.receive(message, line.broker, self.now))
-
-    def _client_lost(self, client: SimulatedClient, line: Line, end: End) -> None:
-        if line.end is not end:
-            return
-        line.connection = line.end = None
-        if self.clients.get(client.name) is client and client.lines.get(line.broker) is line:
-            self.carry_out(client, client.core.disconnected(line.broker, self.now))
-            self._connect_soon(client, line, REDIAL_S)
-
-    def _hang_up(self, client: SimulatedClient, broker: str) -> None:
-        line = client.lines.pop(broker, None)
-        if line is not None and line.connection is not None and line.end is not None:
-            line.end.is_open = False
-            self._close_other(line.connection, line.end)
-
-    def _hand_over(self, client: SimulatedClient, delivered: Delivered) -> None:
-        envelope = delivered.delivery.envelope
-        client.received.append(
-            Received(
-                envelope.id,
-                content.decode(envelope.content),
-                delivered.delivery.subscriptions,
-                envelope.hops,
-                envelope.path,
-                self.now,
-                self.now - envelope.time,
-            )
-        )
-        self.carry_out(client, client.core.consumed(delivered))
-
-    def _tick_client(self, client: SimulatedClient) -> None:
-        if self.clients.get(client.name) is client:
-            self.carry_out(client, client.core.tick(self.now))
-            self.at(self.now + TICK_S, lambda: self._tick_client(client))
+    def _accept(self, end: End, broker: str) -> SimulatedConnection | None:
+        """Connect the end of a client to a broker; None while the broker is down."""
+        if self._place(broker).node is None:
+            return None
+        connection = self._join(end, self._end(broker))
+        self._tell(broker, node_events.Opened(connection.id, end.peer.name))
+        return connection
 
     def _place(self, name: str) -> _Place:
         place = self._places.get(name)
@@ -594,7 +451,3 @@ class Network:
 def _place(name: str, common: NodeSettings) -> _Place:
     store = MemoryStore()
     return _Place(replace(common, name=name, store=store), store)
-
-
-def _pair(one: str, other: str) -> frozenset[Peer]:
-    return frozenset((Peer("broker", one), Peer("broker", other)))

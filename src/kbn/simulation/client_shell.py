@@ -1,0 +1,154 @@
+"""The shell of simulated clients: performs what their cores ask for.
+
+Over TCP `ClientDriver` does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kbn.broker import (
+    Confirmed,
+    ConnAck,
+    Delivered,
+    Dial,
+    Effect,
+    Failed,
+    HangUp,
+    Moved,
+    OntologyChanged,
+    Peer,
+    Send,
+    content,
+    wire,
+)
+from kbn.simulation.client import Line, Received, SimulatedClient
+from kbn.simulation.connection import End, SimulatedConnection
+from kbn.simulation.links import Links
+from kbn.simulation.timeline import Timeline
+
+TICK_S = 0.05
+REDIAL_S = 0.1
+ATTEMPTS_MAX = 5
+"""After so many connections without admission, a client takes the broker for unreachable."""
+
+Accept = Callable[[End, str], SimulatedConnection | None]
+"""Connects an end to a broker; None while that broker is down."""
+
+
+class ClientShell:
+    """Connects the `clients` of a network, and performs the effects of their cores."""
+
+    def __init__(
+        self,
+        clients: Mapping[str, SimulatedClient],
+        timeline: Timeline,
+        links: Links,
+        knows: Callable[[str], bool],
+        accept: Accept,
+    ) -> None:
+        self._clients = clients
+        self._timeline = timeline
+        self._links = links
+        self._knows = knows
+        self._accept = accept
+
+    def carry_out(self, client: SimulatedClient, effects: list[Effect]) -> None:
+        """Do what the core of a client asks for."""
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    line = client.lines.get(to.name)
+                    if line is not None and line.connection is not None and line.end is not None:
+                        self._links.transmit(line.connection, line.end, message)
+                case Delivered():
+                    self._hand_over(client, effect)
+                case Dial(broker, _):
+                    line = client.lines.setdefault(broker, Line(broker))
+                    if line.connection is None:
+                        self.connect_soon(client, line)
+                case Confirmed():
+                    client.confirmed.append(effect)
+                case Failed():
+                    client.failed.append(effect)
+                case Moved(broker):
+                    client.moves.append(broker)
+                case HangUp(broker):
+                    self._hang_up(client, broker)
+                case OntologyChanged(ontology):
+                    client.ontologies.append(ontology)
+
+    def connect_soon(self, client: SimulatedClient, line: Line, after_s: float = 0.0) -> None:
+        """Connect a client after a time, if it still wants that connection then."""
+
+        def connect() -> None:
+            is_wanted = client.lines.get(line.broker) is line and line.connection is None
+            if is_wanted and self._clients.get(client.name) is client:
+                self.connect(client, line)
+
+        self._timeline.at(self._timeline.now + after_s, connect)
+
+    def connect(self, client: SimulatedClient, line: Line) -> None:
+        """Connect a client; a broker that is down has it connected when it is back."""
+        if not self._knows(line.broker):
+            self._give_up(client, line, f"no broker {line.broker!r}")
+        elif line.attempts >= ATTEMPTS_MAX:
+            self._give_up(client, line, "it turns us away")
+        else:
+            self._open(client, line)
+
+    def _give_up(self, client: SimulatedClient, line: Line, reason: str) -> None:
+        client.lines.pop(line.broker)
+        self.carry_out(client, client.core.unreachable(line.broker, reason))
+
+    def _open(self, client: SimulatedClient, line: Line) -> None:
+        end = End(Peer("client", client.name), lambda body: None, lambda: None)
+        end.received = lambda body: self._received(client, line, body)
+        end.closed = lambda: self._lost(client, line, end)
+        connection = self._accept(end, line.broker)
+        if connection is None:
+            return
+        line.attempts += 1
+        line.connection, line.end = connection, end
+        self.carry_out(client, client.core.connected(line.broker, self._timeline.now))
+
+    def _received(self, client: SimulatedClient, line: Line, body: bytes) -> None:
+        message = wire.decode_to_client(body)
+        if isinstance(message, ConnAck):
+            line.attempts = 0
+        self.carry_out(client, client.core.receive(message, line.broker, self._timeline.now))
+
+    def _lost(self, client: SimulatedClient, line: Line, end: End) -> None:
+        if line.end is not end:
+            return
+        line.connection = line.end = None
+        if self._clients.get(client.name) is client and client.lines.get(line.broker) is line:
+            effects = client.core.disconnected(line.broker, self._timeline.now)
+            self.carry_out(client, effects)
+            self.connect_soon(client, line, REDIAL_S)
+
+    def _hang_up(self, client: SimulatedClient, broker: str) -> None:
+        line = client.lines.pop(broker, None)
+        if line is not None and line.connection is not None and line.end is not None:
+            line.end.is_open = False
+            self._links.close_other(line.connection, line.end)
+
+    def _hand_over(self, client: SimulatedClient, delivered: Delivered) -> None:
+        envelope, now = delivered.delivery.envelope, self._timeline.now
+        received = Received(
+            envelope.id,
+            content.decode(envelope.content),
+            delivered.delivery.subscriptions,
+            envelope.hops,
+            envelope.path,
+            now,
+            now - envelope.time,
+        )
+        client.received.append(received)
+        self.carry_out(client, client.core.consumed(delivered))
+
+    def tick(self, client: SimulatedClient) -> None:
+        """Let the clock of a client tick from now on, until it is detached."""
+        if self._clients.get(client.name) is client:
+            self.carry_out(client, client.core.tick(self._timeline.now))
+            self._timeline.at(self._timeline.now + TICK_S, lambda: self.tick(client))

@@ -1,0 +1,37 @@
+"""The options that all brokers of a simulated network share."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from kbn.broker import AllowAll, Authorizer, Limits, NodeSettings, Routing, ServerLimits
+
+LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
+
+
+class BrokerOptions(TypedDict, total=False):
+    """Options of `Network`; `Settings` and `NodeSettings` say more about them.
+
+    Brokers show each other `broker_token`.
+    """
+
+    advertisements: bool
+    keeps_roots: bool
+    authorizer: Authorizer | None
+    broker_token: str
+    limits: Limits | None
+
+
+def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
+    """The settings of every node, but for its name, its store and its links."""
+    return NodeSettings(
+        "",
+        routing,
+        token=options.get("broker_token", ""),
+        ontology_digest="",
+        authorizer=options.get("authorizer") or AllowAll(),
+        limits=options.get("limits") or Limits(),
+        server_limits=LIMITS,
+        advertisements=options.get("advertisements", False),
+        keeps_roots=options.get("keeps_roots", False),
+    )
