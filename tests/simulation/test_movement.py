@@ -9,7 +9,7 @@ import pytest
 from kbn import InvalidInputError, Network
 from kbn.broker import administration
 from kbn.broker.access import AllowAll, Permission
-from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX
+from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
 from kbn.simulation.client import SimulatedClient
 
