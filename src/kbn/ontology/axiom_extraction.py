@@ -198,7 +198,7 @@ class _SecondPass:
         axioms = self.axioms
         for node, structure in self.sorted.nodes.items():
             for head in structure.get(v.ONE_OF, ()):
-                members = [one for one in self._list(head) if not one.startswith("_:")]
+                members = self._list(head)
                 axioms.individuals.update(members)
                 if not node.startswith("_:"):
                     axioms.members.update((one, node) for one in members)
@@ -308,7 +308,12 @@ class _SecondPass:
             axioms.individuals.add(node)
 
     def _drop_what_is_no_term(self) -> None:
-        """Leave blank nodes, datatypes and the languages' own terms out of the three kinds."""
+        """Leave blank nodes, datatypes and the languages' own terms out of the three kinds.
+
+        The languages' own terms may stand anywhere in a file (SHACL: `sh:datatype xsd:double`). A
+        statement that takes one for an individual, class or property of ours is left out with it,
+        so that whatever is left speaks of terms that are there.
+        """
         axioms = self.axioms
         axioms.classes = {iri for iri in axioms.classes if _is_term(iri)} - self.sorted.datatypes
         axioms.properties = {iri for iri in axioms.properties if _is_term(iri)}
@@ -316,25 +321,42 @@ class _SecondPass:
             axioms.properties - self.sorted.annotations - self.sorted.data_properties
         )
         axioms.individuals = {iri for iri in axioms.individuals if not v.is_built_in(iri)}
-        classes, properties = axioms.classes, axioms.properties
+        self._drop_about_classes()
+        self._drop_about_properties()
+        self._drop_about_individuals()
+
+    def _drop_about_classes(self) -> None:
+        axioms, classes = self.axioms, self.axioms.classes
         axioms.subclasses = _within(axioms.subclasses, classes, classes)
         axioms.unfolded = _within(axioms.unfolded, classes, classes)
+        axioms.disjoint = _groups_within(axioms.disjoint, classes)
+
+    def _drop_about_properties(self) -> None:
+        axioms, classes, properties = self.axioms, self.axioms.classes, self.axioms.properties
         axioms.subproperties = _within(axioms.subproperties, properties, properties)
         axioms.inverses = _within(axioms.inverses, properties, properties)
         axioms.domains = _within(axioms.domains, properties, classes)
         axioms.ranges = _within(axioms.ranges, properties, classes)
         axioms.named_domains = _within(axioms.named_domains, properties, classes)
         axioms.named_ranges = _within(axioms.named_ranges, properties, classes)
-        allowed = classes | {v.NOTHING}
-        axioms.types = _within(axioms.types, axioms.individuals, allowed)
-        axioms.members = _within(axioms.members, axioms.individuals, classes)
         axioms.chains = {
             (name, links)
             for name, links in axioms.chains
             if name in properties and all(link in properties for link in links)
         }
-        groups = (tuple(dict.fromkeys(i for i in g if i in classes)) for g in axioms.disjoint)
-        axioms.disjoint = {group for group in groups if len(group) > 1}
+
+    def _drop_about_individuals(self) -> None:
+        axioms, individuals = self.axioms, self.axioms.individuals
+        axioms.types = _within(axioms.types, individuals, axioms.classes | {v.NOTHING})
+        axioms.members = _within(axioms.members, individuals, axioms.classes)
+        axioms.same = _within(axioms.same, individuals, individuals)
+        axioms.different = _groups_within(axioms.different, individuals)
+        axioms.facts = {
+            (subject, name, node)
+            for subject, name, node in axioms.facts
+            if subject in individuals and name in axioms.properties and node in individuals
+        }
+        axioms.expressions.keep_individuals(individuals, axioms.properties)
 
     def _named(self, nodes: Iterable[str]) -> list[str]:
         return [node for node in nodes if _is_term(node)]
@@ -349,3 +371,9 @@ def _is_term(iri: str) -> bool:
 
 def _within(pairs: set[Pair], first: set[str], second: set[str]) -> set[Pair]:
     return {(one, other) for one, other in pairs if one in first and other in second}
+
+
+def _groups_within(groups: set[tuple[str, ...]], kept: set[str]) -> set[tuple[str, ...]]:
+    """The groups without what is not in `kept`, and without those that then say nothing."""
+    found = (tuple(dict.fromkeys(one for one in group if one in kept)) for group in groups)
+    return {group for group in found if len(group) > 1}

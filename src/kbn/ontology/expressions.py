@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from kbn.ontology import vocabulary as v
 
+DIGITS_MAX = 9
+"""A greater number of values is no bound in practice, and is not read."""
 Pair = tuple[str, str]
 Nodes = dict[str, dict[str, list[str]]]
 """Subject -> predicate -> objects, for the predicates expressions and lists are made of."""
@@ -41,6 +43,23 @@ class Expressions:
     keys: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     functional: set[str] = field(default_factory=set)
     inverse_functional: set[str] = field(default_factory=set)
+
+    def keep_individuals(self, individuals: set[str], properties: set[str]) -> None:
+        """Leave out what names an individual that is none, or a value of what is no property.
+
+        An enumeration with such a member says of the others that they are in it, and no longer that
+        there are no more.
+        """
+        for node, members in list(self.enumerations.items()):
+            if not individuals.issuperset(members):
+                del self.enumerations[node]
+                self.types.update((member, node) for member in members)
+        self.types = {(one, node) for one, node in self.types if one in individuals}
+        self.values = {
+            node: (name, one)
+            for node, (name, one) in self.values.items()
+            if name in properties and one in individuals
+        }
 
 
 def read_expressions(
@@ -112,5 +131,5 @@ def _read_restriction(found: Expressions, node: str, structure: dict[str, list[s
         "qualifiedCardinality",
     ):
         for number in structure.get(v.OWL + kind, ()):
-            if number.isdigit():
+            if number.isdecimal() and len(number) <= DIGITS_MAX:
                 found.at_most[node] = (name, int(number), filler)
