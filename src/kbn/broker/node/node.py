@@ -174,16 +174,24 @@ class Node:
                 self._requests.append(event)
             case events.MoveBroker():
                 self._neighbours.move(event, self._now)
-            case events.UseOntology(ontology, digest, table):
-                self._run_batch()
-                self._sends += self.broker.use_ontology(ontology, digest, self._now, table)
-                self.ontology_problem = ""
-                self.connections.note(notes.OntologyUsed(digest))
+            case events.UseOntology():
+                self._use_ontology(event)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
             case _:
                 assert_never(event)
+
+    def _use_ontology(self, event: events.UseOntology) -> None:
+        self.ontology_problem = ""
+        if event.digest and event.digest == self.broker.ontology_digest:
+            self.connections.note(notes.OntologyUnchanged(event.digest))
+            return
+        self._run_batch()
+        self._sends += self.broker.use_ontology(
+            event.ontology, event.digest, self._now, event.table
+        )
+        self.connections.note(notes.OntologyUsed(event.digest))
 
     # What arrives.
 
