@@ -40,9 +40,9 @@ class Moving:
             "x", 1, "acyclic", self.store, self.outbox, self.unacked_of
         )
         self.interests = Interests(
-            RoutingTable(), self.neighbours.send, self.neighbours.by_name.get, gated=False
+            RoutingTable(), self.neighbours.traffic.send, self.neighbours.by_name.get, gated=False
         )
-        self.waves = Waves("x", 1, self.neighbours.send_wave)
+        self.waves = Waves("x", 1, self.neighbours.traffic.send_wave)
         self.parted: list[tuple[str, ByeCause]] = []
         self.passed_on: list[str] = []
         self.handled: list[Forward | BestEffort] = []
@@ -107,7 +107,7 @@ def state(moving: Moving) -> State:
 
 def test_a_move_goes_through_its_steps_and_leaves_the_old_neighbour() -> None:
     moving = Moving().begin()
-    assert moving.neighbours.paused == "new"
+    assert moving.neighbours.traffic.paused == "new"
     assert moving.interests.table.apart == {"old", "new"}
     draining = moving.drain()
     assert state(moving) is State.DRAINING
@@ -118,7 +118,7 @@ def test_a_move_goes_through_its_steps_and_leaves_the_old_neighbour() -> None:
     assert moving.ended == [None]
     assert moving.parted == [("old", "moved")]
     assert moving.handled == [held]
-    assert moving.neighbours.paused is None
+    assert moving.neighbours.traffic.paused is None
     assert moving.interests.table.apart == frozenset()
     assert moving.neighbours.left("new") is None
 
@@ -127,7 +127,7 @@ def test_a_broker_that_stays_sends_what_it_put_aside_by_the_old_way() -> None:
     moving = Moving().begin()
     moving.drain()
     new = moving.neighbours.by_name["new"]
-    moving.neighbours.pass_on(new, Kept(moving.store, ENVELOPE))
+    moving.neighbours.traffic.pass_on(new, Kept(moving.store, ENVELOPE))
     moving.mover.refused("no room")
     assert moving.ended == ["no room"]
     assert moving.passed_on == ["old"]

@@ -21,7 +21,8 @@ from kbn.broker.messages import (
     Wave,
 )
 from kbn.broker.neighbour import Neighbour
-from kbn.broker.neighbour_sessions import FORWARDED_AHEAD_MAX, NeighbourSessions, Routing
+from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
@@ -54,44 +55,46 @@ class End:
                 case Greet():
                     self._greeted(message)
                 case Frame():
-                    body = self.sessions.receive_frame(message, self.neighbour)
+                    body = self.sessions.traffic.receive_frame(message, self.neighbour)
                     if body is not None:
                         self.bodies.append(body)
                         self._framed(body)
                 case BestEffort():
-                    if self.sessions.receive_best_effort(message, self.neighbour):
+                    if self.sessions.traffic.receive_best_effort(message, self.neighbour):
                         self.envelopes.append(message.envelope.number)
                 case Heard():
-                    self.sessions.heard(message, self.neighbour)
+                    self.sessions.traffic.heard(message, self.neighbour)
 
     def _greeted(self, greet: Greet) -> None:
-        greeted = self.sessions.greeted(greet, self.neighbour)
+        greeted = self.sessions.greetings.greeted(greet, self.neighbour)
         if greeted is None:
             return
-        may_stand = self.sessions.answer_greeting(greet, self.neighbour, greeted.is_new_epoch)
+        may_stand = self.sessions.greetings.answer_greeting(
+            greet, self.neighbour, greeted.is_new_epoch
+        )
         if may_stand and self.neighbour.link.channel is None:
             self.neighbour.begin_session()
         elif may_stand:
-            self.sessions.repeat_unheard(self.neighbour)
+            self.sessions.traffic.repeat_unheard(self.neighbour)
 
     def _framed(self, body: Body) -> None:
-        if isinstance(body, Forward) and self.sessions.receive_forward(
+        if isinstance(body, Forward) and self.sessions.traffic.receive_forward(
             body.sequence, self.neighbour
         ):
             self.envelopes.append(body.envelope.number)
         if isinstance(body, Ack):
-            self.sessions.acked(body.sequence, self.neighbour)
+            self.sessions.traffic.acked(body.sequence, self.neighbour)
 
     def pass_on(self, number: int, durable: bool) -> None:
         envelope = Envelope("ann", 1, number, 0.0, b"", durable)
-        self.sessions.pass_on(self.neighbour, Kept(self.store, envelope))
+        self.sessions.traffic.pass_on(self.neighbour, Kept(self.store, envelope))
 
 
 def linked() -> tuple[End, End]:
     """Two ends in a session."""
     a, b = End("a", "b"), End("b", "a")
     for end in (a, b):
-        end.sessions.connected(end.neighbour)
+        end.sessions.greetings.connected(end.neighbour)
     talk(a, b)
     assert a.neighbour.link.channel is not None and b.neighbour.link.channel is not None
     return a, b
@@ -100,15 +103,15 @@ def linked() -> tuple[End, End]:
 def talk(a: End, b: End) -> None:
     """Let both hear each other until nobody has anything to say."""
     for _ in range(10):
-        a.sessions.answer()
+        a.sessions.traffic.answer()
         b.hear(a)
-        b.sessions.answer()
+        b.sessions.traffic.answer()
         a.hear(b)
 
 
 def test_a_session_begins_when_both_have_greeted_the_others_epoch() -> None:
     a, b = End("a", "b"), End("b", "a")
-    a.sessions.connected(a.neighbour)
+    a.sessions.greetings.connected(a.neighbour)
     b.hear(a)
     assert b.neighbour.link.channel is None, "a has not heard of it"
     a.hear(b)
@@ -119,13 +122,13 @@ def test_a_session_begins_when_both_have_greeted_the_others_epoch() -> None:
 
 def test_a_greeting_of_an_older_epoch_is_not_heard() -> None:
     a, b = linked()
-    b.sessions.greet(b.neighbour)
+    b.sessions.greetings.greet(b.neighbour)
     [old] = [send.message for send in b.outbox.take()]
     b.neighbour.link.our_epoch = b.sessions.next_epoch()
-    b.sessions.greet(b.neighbour)
+    b.sessions.greetings.greet(b.neighbour)
     a.hear(b)
     assert isinstance(old, Greet)
-    assert a.sessions.greeted(old, a.neighbour) is None
+    assert a.sessions.greetings.greeted(old, a.neighbour) is None
 
 
 def test_durable_notifications_are_acknowledged_and_then_gone() -> None:
@@ -142,13 +145,13 @@ def test_what_was_not_acknowledged_is_sent_in_the_next_session_and_handled_once(
     a, b = linked()
     a.pass_on(1, durable=True)
     b.hear(a)
-    b.sessions.answer()
+    b.sessions.traffic.answer()
     b.outbox.take()  # the acknowledgement is lost, and the session with it
     epoch = a.sessions.next_epoch()
     a.neighbour.link.our_epoch, a.neighbour.link.channel = epoch, None
-    a.sessions.connected(a.neighbour)
+    a.sessions.greetings.connected(a.neighbour)
     talk(a, b)
-    a.sessions.forward(a.neighbour)
+    a.sessions.traffic.forward(a.neighbour)
     talk(a, b)
     assert b.envelopes == [1]
     assert len(a.neighbour.unacked) == 0
@@ -169,7 +172,7 @@ def test_a_frame_that_was_lost_is_repeated_when_it_is_overdue() -> None:
     a.pass_on(1, durable=True)
     a.outbox.take()
     a.outbox.now = 9.0
-    a.sessions.repeat_overdue(after_s=2.0)
+    a.sessions.traffic.repeat_overdue(after_s=2.0)
     talk(a, b)
     assert b.envelopes == [1]
 
@@ -179,7 +182,7 @@ def test_a_wave_stays_behind_what_was_queued_before_it() -> None:
     wave = Wave("a", 1, 1)
     for number in range(FORWARDED_AHEAD_MAX + 1):
         a.pass_on(number, durable=True)
-    a.sessions.send_wave("b", wave)
+    a.sessions.traffic.send_wave("b", wave)
     b.hear(a)
     assert wave not in b.bodies
     talk(a, b)
@@ -190,17 +193,17 @@ def test_a_wave_stays_behind_what_was_queued_before_it() -> None:
 
 def test_to_a_paused_neighbour_nothing_goes_but_the_waves_of_the_move() -> None:
     a, b = linked()
-    a.sessions.paused = "b"
+    a.sessions.traffic.paused = "b"
     a.pass_on(1, durable=True)
     a.pass_on(2, durable=False)
-    a.sessions.send_wave("b", Wave("a", 1, 1, "barrier"))
-    a.sessions.send_wave("b", Wave("a", 1, 1, "move"))
+    a.sessions.traffic.send_wave("b", Wave("a", 1, 1, "barrier"))
+    a.sessions.traffic.send_wave("b", Wave("a", 1, 1, "move"))
     talk(a, b)
     assert b.envelopes == []
     assert b.bodies == [Wave("a", 1, 1, "move")]
-    a.sessions.paused = None
-    a.sessions.forward(a.neighbour)
-    a.sessions.send_best_effort(a.neighbour)
+    a.sessions.traffic.paused = None
+    a.sessions.traffic.forward(a.neighbour)
+    a.sessions.traffic.send_best_effort(a.neighbour)
     talk(a, b)
     assert sorted(b.envelopes) == [1, 2]
     assert Wave("a", 1, 1, "barrier") in b.bodies
@@ -212,7 +215,7 @@ def test_when_the_tree_changes_what_is_unacked_comes_back_once() -> None:
     envelope = Envelope("ann", 1, 1, 0.0, b"", True)
     kept = Kept(a.store, envelope)
     for neighbour in (a.neighbour, other):
-        a.sessions.pass_on(neighbour, kept)
+        a.sessions.traffic.pass_on(neighbour, kept)
     assert a.sessions.end_all() == [envelope]
     assert len(a.neighbour.unacked) == len(other.unacked) == 0
 

@@ -124,16 +124,16 @@ class Broker:
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
-        neighbours.ontology = digest
+        neighbours.greetings.ontology = digest
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
-            neighbours.send,
+            neighbours.traffic.send,
             neighbours.by_name.get,
             gated=settings.advertisements,
         )
         self._contents = Contents()
         self._seen = SeenViews(self._store)
-        self._waves = Waves(name, self.epoch, neighbours.send_wave)
+        self._waves = Waves(name, self.epoch, neighbours.traffic.send_wave)
         around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
         self._mover = Mover(
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
@@ -200,7 +200,7 @@ class Broker:
         self._outbox.now = now
         neighbour = self._neighbours.by_name.get(peer.name)
         if peer.kind == "broker" and neighbour is not None:
-            self._neighbours.connected(neighbour)
+            self._neighbours.greetings.connected(neighbour)
         return self._finish()
 
     def disconnected(self, peer: Peer, now: float) -> list[Send]:
@@ -234,7 +234,7 @@ class Broker:
         self._outbox.now = now
         settings = self._settings
         if settings.retransmit_s is not None:
-            self._neighbours.repeat_overdue(settings.retransmit_s)
+            self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
@@ -286,7 +286,7 @@ class Broker:
         for neighbour in self._neighbours.by_name.values():
             self._interests.learn_again(neighbour)
             if neighbour.is_connected:
-                self._neighbours.greet(neighbour)
+                self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
         return self._finish()
 
@@ -372,7 +372,7 @@ class Broker:
             "broker": self.name,
             "epoch": self.epoch,
             "routing": self.routing,
-            "ontology": self._neighbours.ontology,
+            "ontology": self._neighbours.greetings.ontology,
             "subscriptions": len(self.table),
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
@@ -387,7 +387,7 @@ class Broker:
     def _finish(self) -> list[Send]:
         """End a turn: deliveries and answers last."""
         self._requests.finish()
-        self._neighbours.answer()
+        self._neighbours.traffic.answer()
         return self._outbox.take()
 
     def _beat(self, judges: bool) -> None:
@@ -450,7 +450,7 @@ class Broker:
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
-        self._neighbours.pass_on(neighbour, kept)
+        self._neighbours.traffic.pass_on(neighbour, kept)
 
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
@@ -472,14 +472,14 @@ class Broker:
         neighbour.link.heard_at = self._outbox.now
         match message:
             case Frame():
-                body = self._neighbours.receive_frame(message, neighbour)
+                body = self._neighbours.traffic.receive_frame(message, neighbour)
                 if body is not None:
                     self._from_frame(body, neighbour)
             case BestEffort():
-                if self._neighbours.receive_best_effort(message, neighbour):
+                if self._neighbours.traffic.receive_best_effort(message, neighbour):
                     self._hold_or_handle(message, neighbour)
             case Heard():
-                self._neighbours.heard(message, neighbour)
+                self._neighbours.traffic.heard(message, neighbour)
             case Greet():
                 self._greeted(message, neighbour)
             case Bye():
@@ -492,7 +492,7 @@ class Broker:
             case Forward():
                 self._hold_or_handle(body, neighbour)
             case Ack(sequence):
-                self._neighbours.acked(sequence, neighbour)
+                self._neighbours.traffic.acked(sequence, neighbour)
             case Announce():
                 self._interests.announced(body, neighbour)
             case Complete(is_complete):
@@ -516,7 +516,7 @@ class Broker:
 
     def _handle(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
         """Handle a notification that a neighbour has sent; a durable one only once."""
-        if isinstance(message, BestEffort) or self._neighbours.receive_forward(
+        if isinstance(message, BestEffort) or self._neighbours.traffic.receive_forward(
             message.sequence, neighbour
         ):
             self._arrived(message.envelope, neighbour)
@@ -598,26 +598,26 @@ class Broker:
         self._tell_complete()
 
     def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
-        greeted = self._neighbours.greeted(greet, neighbour)
+        greeted = self._neighbours.greetings.greeted(greet, neighbour)
         if greeted is None:
             return
         if greeted.has_new_tree:
             self._begin_new_view()
         if greeted.has_new_ontology:
             self._tell_complete()
-        if self._neighbours.answer_greeting(greet, neighbour, greeted.is_new_epoch):
+        if self._neighbours.greetings.answer_greeting(greet, neighbour, greeted.is_new_epoch):
             if neighbour.link.channel is None:
                 self._begin_session(neighbour)
             elif not greeted.is_new_epoch:
-                self._neighbours.repeat_unheard(neighbour)
+                self._neighbours.traffic.repeat_unheard(neighbour)
 
     def _begin_session(self, neighbour: Neighbour) -> None:
         neighbour.begin_session()
         for announce in self._interests.everything_for(neighbour):
-            self._neighbours.send_to(neighbour, announce)
+            self._neighbours.traffic.send_to(neighbour, announce)
         self._tell_complete()
-        self._neighbours.forward(neighbour)
-        self._neighbours.send_best_effort(neighbour)
+        self._neighbours.traffic.forward(neighbour)
+        self._neighbours.traffic.send_best_effort(neighbour)
         self._waves.started_again(neighbour.name)
         self._mover.session_began(neighbour.name)
 
@@ -635,7 +635,7 @@ class Broker:
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:
             self._route_again(envelope)
-        self._neighbours.greet_connected()
+        self._neighbours.greetings.greet_connected()
 
     def _tell_complete(self) -> None:
         self._neighbours.tell_complete(

@@ -54,7 +54,7 @@ class Mover:
         self._neighbours = neighbours
         self._interests = interests
         self._waves = waves
-        self._own_waves = Waves(name, epoch, neighbours.send_wave, "move")
+        self._own_waves = Waves(name, epoch, neighbours.traffic.send_wave, "move")
         self._broker = broker
 
     @property
@@ -139,7 +139,7 @@ class Mover:
 
     def _came_round(self, wave: Wave, source: str, move: BrokerMove) -> None:
         # Not behind what is put aside: that waits for this wave.
-        self._neighbours.send(source, Echo(wave.origin, wave.epoch, wave.number, wave.kind))
+        self._neighbours.traffic.send(source, Echo(wave.origin, wave.epoch, wave.number, wave.kind))
         if wave == self._own_waves.newest and source in move.both:
             self._step(Event.CAME_BY_OLD if source == move.old else Event.CAME_BY_NEW)
 
@@ -159,7 +159,7 @@ class Mover:
 
     def _set(self, move: BrokerMove | None) -> None:
         self.move = move
-        self._neighbours.paused = self.new
+        self._neighbours.traffic.paused = self.new
         self._interests.keep_apart(self.apart)
 
     def _begin_wave(self, names: list[str]) -> None:
@@ -216,8 +216,8 @@ class Mover:
         for message in move.held:
             self._broker.handle(message, new)
         self._broker.tell_complete()
-        self._neighbours.forward(new)
-        self._neighbours.send_best_effort(new)
+        self._neighbours.traffic.forward(new)
+        self._neighbours.traffic.send_best_effort(new)
         for wave, source in move.kept_waves:
             self.waved(wave, source)
         move.done(None)

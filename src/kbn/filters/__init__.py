@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kbn.filters.acceptance import subject_family
     from kbn.filters.bags import bag_with_known_kinds
     from kbn.filters.bulk import BulkReader
-    from kbn.filters.cloudevents import from_cloudevent
+    from kbn.filters.cloudevents import from_cloudevent, to_cloudevent
     from kbn.filters.covering import covers
     from kbn.filters.evaluation import accepts, operator_accepts
     from kbn.filters.files import (
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         value_from_json,
         value_to_json,
     )
+    from kbn.filters.jsonld import from_jsonld, to_jsonld
     from kbn.filters.lexing import tokenize_filter
     from kbn.filters.mentions import terms_named_in
     from kbn.filters.model import Constraint, Filter, Subscription
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         negate_operator,
         split_bag_operator,
     )
+    from kbn.filters.parsing import parse_lines
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
     from kbn.filters.term_resolution import resolve_terms
@@ -96,6 +98,7 @@ __all__ = [
     "covers",
     "decode_json",
     "from_cloudevent",
+    "from_jsonld",
     "implies",
     "json_depth_error",
     "match_reasons",
@@ -103,6 +106,7 @@ __all__ = [
     "may_intersect",
     "negate_operator",
     "operator_accepts",
+    "parse_lines",
     "print_time",
     "read_notifications",
     "read_subscriptions",
@@ -112,6 +116,8 @@ __all__ = [
     "subject_family",
     "subscription_texts",
     "terms_named_in",
+    "to_cloudevent",
+    "to_jsonld",
     "tokenize_filter",
     "value_family",
     "value_from_json",
@@ -154,11 +160,13 @@ __getattr__ = on_first_use(
         "decode_json": "kbn.filters.json_form",
         "value_family": "kbn.filters.values",
         "from_cloudevent": "kbn.filters.cloudevents",
+        "from_jsonld": "kbn.filters.jsonld",
         "implies": "kbn.filters.implication",
         "value_key": "kbn.filters.values",
         "matches_by_definition": "kbn.filters.semantics",
         "may_intersect": "kbn.filters.intersection",
         "negate_operator": "kbn.filters.operators",
+        "parse_lines": "kbn.filters.parsing",
         "print_time": "kbn.filters.printing",
         "read_notifications": "kbn.filters.files",
         "read_subscriptions": "kbn.filters.files",
@@ -170,6 +178,8 @@ __getattr__ = on_first_use(
         "subject_family": "kbn.filters.acceptance",
         "subscription_texts": "kbn.filters.files",
         "terms_named_in": "kbn.filters.mentions",
+        "to_cloudevent": "kbn.filters.cloudevents",
+        "to_jsonld": "kbn.filters.jsonld",
         "tokenize_filter": "kbn.filters.lexing",
         "json_depth_error": "kbn.filters.json_form",
         "value_from_json": "kbn.filters.json_form",

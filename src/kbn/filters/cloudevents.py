@@ -58,7 +58,11 @@ def from_cloudevent(data: object) -> Notification:
 def to_cloudevent(
     notification: Notification, *, id: str | None = None, source: str | None = None
 ) -> dict[str, Any]:
-    """The notification as an event; `id` and `source` stand in where it has none of its own."""
+    """The notification as an event; `id` and `source` are used where it has none of its own.
+
+    >>> to_cloudevent(Notification({"price": 5}), id="8", source="/shop")["data"]
+    {'price': 5}
+    """
     event: dict[str, Any] = {
         "specversion": "1.0",
         "id": _either(notification.id, id, "id"),

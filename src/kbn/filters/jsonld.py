@@ -103,7 +103,11 @@ def from_jsonld(
 
 
 def to_jsonld(notification: Notification) -> dict[str, Any]:
-    """The notification as a document with its own context; reading it gives an equal one."""
+    """The notification as a document with its own context; reading it gives an equal one.
+
+    >>> to_jsonld(Notification({"title": "Tea"}, id="urn:n:1"))["title"]
+    'Tea'
+    """
     node: dict[str, Any] = {"@context": {"@vocab": ATTRIBUTE_NAMESPACE}}
     if notification.id is not None:
         node["@id"] = notification.id

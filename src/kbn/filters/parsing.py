@@ -61,6 +61,9 @@ def parse_lines(
 
     Blank lines and comments are skipped; a line may also declare a prefix for the lines after it.
     A syntax error counts lines from the start of the text.
+
+    >>> [str(one) for one in parse_lines("price < 3  # cheap\\n\\nprice > 9")]
+    ['price < 3', 'price > 9']
     """
     known = dict(_known_prefixes(prefixes, ontology))
     start = 0

@@ -20,7 +20,7 @@ from msgspec import msgpack
 
 from kbn.broker.broker import Broker
 from kbn.broker.messages import Bye, Peer
-from kbn.broker.node_settings import LinkTo, Role
+from kbn.broker.node.settings import LinkTo, Role
 from kbn.broker.store import Store
 
 NEIGHBOUR = "neighbour/"

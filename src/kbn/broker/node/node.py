@@ -22,9 +22,6 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker import node_effects as effects
-from kbn.broker import node_events as events
-from kbn.broker import notes
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -37,7 +34,6 @@ from kbn.broker.administration import (
     Unlink,
     Unlinking,
 )
-from kbn.broker.admission import Admission, check_version
 from kbn.broker.broker import Broker
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.messages import (
@@ -55,16 +51,18 @@ from kbn.broker.messages import (
     Who,
 )
 from kbn.broker.messages import Send as BrokerSend
-from kbn.broker.neighbourhood import Neighbourhood
-from kbn.broker.node_connections import NodeConnection, NodeConnections, Stage
-from kbn.broker.node_effects import (
+from kbn.broker.node import effects, events, notes
+from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
+from kbn.broker.node.effects import (
     Effect,
     LimitFrames,
     PauseReading,
     ResumeReading,
     Send,
 )
-from kbn.broker.node_settings import NodeSettings
+from kbn.broker.node.neighbourhood import Neighbourhood
+from kbn.broker.node.settings import NodeSettings
 from kbn.broker.store import MemoryStore, StoreError
 from kbn.broker.wire import (
     FrameError,
