@@ -355,12 +355,12 @@ def test_a_client_that_vanishes_is_forgotten_and_a_durable_one_is_not() -> None:
 
 
 def test_what_was_prematched_is_delivered_as_if_it_had_not_been() -> None:
-    for foresees in (False, True):
+    for prematches in (False, True):
         talk = Talk()
         talk.say(ANN, Connect("ann", 1), Subscribe(1, "k < 3", True), Subscribe(2, "k = 5", True))
         talk.say(BOB, Connect("bob", 1))
         messages: list[AnyMessage] = [published(n, n) for n in range(1, 6)]
-        if foresees:
+        if prematches:
             talk.broker.prematch([m.content for m in messages] + [b"\xc1garbage"])
         talk.say(BOB, *messages[:3])
         talk.say(ANN, Subscribe(3, "k = 4", True))

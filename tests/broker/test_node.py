@@ -165,7 +165,7 @@ def test_a_newer_connection_of_a_client_takes_the_place_of_the_older() -> None:
     talk.opened(2).say(2, Connect("ann", 5))
     assert talk.closed == [1] and isinstance(talk.sent(2)[0], ConnAck)
     assert "ann" in talk.tell(events.Closed(1)).node.broker.clients
-    assert "newer run" in talk.opened(3).say(3, Connect("ann", 4)).refusal(3)
+    assert "newer epoch" in talk.opened(3).say(3, Connect("ann", 4)).refusal(3)
 
 
 def test_of_an_older_run_nothing_remains() -> None:

@@ -54,7 +54,7 @@ class Neighbourhood:
         self._may_have_former = False
 
     def start(self, now: float) -> None:
-        """Know again whom the last run knew, and dial whom we are to dial."""
+        """Recall the neighbours from before a restart, and dial those we are to dial."""
         links = list(self._known.links(self._settings.links, self._settings.token))
         self._known.recall(links)
         for link in links:

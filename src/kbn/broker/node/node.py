@@ -8,7 +8,7 @@ and a loaded node commits rarely and a calm one at once.
 **Who is who.** A connection is nobody's until its first message. It may first ask for our name
 (`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the authorizer admits the
 name; behind mutual TLS the name must be the certificate's. A newer connection takes the place
-of an older one of the same client and run. `neighbourhood.py` decides between crossing ones.
+of an older one of the same client and epoch. `neighbourhood.py` decides between crossing ones.
 
 **What is bounded.** Connections, the time to the first message, silence, the length of frames,
 what waits to be written. A client whose socket does not drain is sent no deliveries (they wait in
@@ -131,7 +131,7 @@ class Node:
         return self._neighbours.leaving(request)
 
     def start(self, now: float) -> list[Effect]:
-        """Begin: know the neighbours of the last run, and dial."""
+        """Begin: know the neighbours from before a restart, and dial."""
         self._now = self._ticked_at = now
         self._neighbours.start(now)
         return self._end_turn()
@@ -328,9 +328,9 @@ class Node:
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
-            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+            raise InvalidInputError(f"{connect.client!r} is attached with a newer epoch")
         if older is not None and connect.epoch > older.epoch:
-            # Of the older run nothing remains.
+            # Of the older epoch nothing remains.
             self._sends += self.broker.disconnected(peer, self._now)
         if older is None:
             self.connections.note(notes.ClientAttached(peer.name, connection.address))

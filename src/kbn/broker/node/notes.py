@@ -52,7 +52,7 @@ class ConnectionsCrossed(NamedTuple):
 
 
 class NeighbourConnected(NamedTuple):
-    """A neighbour is connected; `again` says that it was before, in this run."""
+    """A neighbour is connected; `again` says that it was before, since this node started."""
 
     broker: str
     again: bool
