@@ -11,7 +11,6 @@ from kbn.broker.access import Limits, Permission
 from kbn.broker.administration import GetStatus
 from kbn.broker.broker import Broker
 from kbn.broker.messages import (
-    Acknowledge,
     AdminReply,
     AdminRequest,
     Advertise,
@@ -24,17 +23,18 @@ from kbn.broker.messages import (
     Connect,
     Credit,
     Deliver,
+    DeliverAck,
     Done,
     Grant,
     Greet,
     Leave,
     Left,
     Peer,
+    PubAck,
     Publish,
     Refused,
     Send,
     Subscribe,
-    Taken,
     Unsubscribe,
 )
 from kbn.broker.store import MemoryStore
@@ -138,7 +138,7 @@ def test_garbage_for_content_is_refused_and_its_number_used_up() -> None:
     talk.say(ANN, Connect("ann", 1), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1))
     answers = talk.say(BOB, Publish(1, 0.0, b"\xc1garbage", durable=True))
-    assert {type(each) for each in answers} == {Refused, Taken}
+    assert {type(each) for each in answers} == {Refused, PubAck}
     talk.say(BOB, published(2, 7, durable=True))
     assert talk.delivered(ANN) == [7]
 
@@ -148,9 +148,9 @@ def test_durable_notifications_are_taken_in_order_and_once() -> None:
     talk.say(ANN, Connect("ann", 1), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1))
     assert talk.say(BOB, published(2, "too early", durable=True)) == []
-    assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
-    assert talk.say(BOB, published(1, "a", durable=True)) == [Taken(1)]
-    assert talk.say(BOB, published(2, "b", durable=True)) == [Taken(2)]
+    assert talk.say(BOB, published(1, "a", durable=True)) == [PubAck(1)]
+    assert talk.say(BOB, published(1, "a", durable=True)) == [PubAck(1)]
+    assert talk.say(BOB, published(2, "b", durable=True)) == [PubAck(2)]
     assert talk.delivered(ANN) == ["a", "b"]
 
 
@@ -169,7 +169,7 @@ def test_what_a_durable_client_was_sent_is_kept_until_it_acknowledges_across_a_r
     talk.say(ANN, Connect("ann", 1, durable=True), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1), *(published(n, n, durable=True) for n in (1, 2, 3)))
     first, *_ = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
-    talk.say(ANN, Acknowledge(first.number))
+    talk.say(ANN, DeliverAck(first.number))
     talk.start()
     talk.say(ANN, Connect("ann", 2, durable=True))
     assert talk.delivered(ANN) == [2, 3]
@@ -183,7 +183,7 @@ def test_a_client_that_leaves_is_forgotten_after_it_has_everything() -> None:
     talk.say(BOB, Connect("bob", 1), published(1, 1, durable=True))
     assert talk.say(ANN, Leave(9)) == [], "it has not acknowledged"
     [delivery] = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
-    assert talk.say(ANN, Acknowledge(delivery.number)) == [Left(9)]
+    assert talk.say(ANN, DeliverAck(delivery.number)) == [Left(9)]
     assert len(talk.broker.table) == 0
     assert talk.say(ANN, Leave(9)) == [Left(9)], "it did not hear the first"
     assert talk.store.clients() == []
@@ -355,12 +355,12 @@ def test_a_client_that_vanishes_is_forgotten_and_a_durable_one_is_not() -> None:
 
 
 def test_what_was_prematched_is_delivered_as_if_it_had_not_been() -> None:
-    for foresees in (False, True):
+    for prematches in (False, True):
         talk = Talk()
         talk.say(ANN, Connect("ann", 1), Subscribe(1, "k < 3", True), Subscribe(2, "k = 5", True))
         talk.say(BOB, Connect("bob", 1))
         messages: list[AnyMessage] = [published(n, n) for n in range(1, 6)]
-        if foresees:
+        if prematches:
             talk.broker.prematch([m.content for m in messages] + [b"\xc1garbage"])
         talk.say(BOB, *messages[:3])
         talk.say(ANN, Subscribe(3, "k = 4", True))

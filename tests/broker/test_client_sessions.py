@@ -19,10 +19,10 @@ from kbn.broker.messages import (
     Grant,
     Hops,
     Peer,
+    PubAck,
     Publish,
     Redirect,
     ReportHops,
-    Taken,
 )
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import MemoryStore
@@ -133,7 +133,7 @@ def test_durable_publications_are_accepted_in_order_once_and_across_restarts() -
     assert not accepts(Publish(2, 0.0, b"", durable=True), bob), "one is missing"
     assert accepts(Publish(1, 0.0, b"", durable=True), bob)
     assert not accepts(Publish(1, 0.0, b"", durable=True), bob)
-    assert desk.said() == [Taken(1)]
+    assert desk.said() == [PubAck(1)]
     desk.clients.by_name.clear()
     assert desk.connect(BOB, epoch=5).publications.stored == 1
     desk.clients.by_name.clear()

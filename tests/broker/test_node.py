@@ -165,7 +165,7 @@ def test_a_newer_connection_of_a_client_takes_the_place_of_the_older() -> None:
     talk.opened(2).say(2, Connect("ann", 5))
     assert talk.closed == [1] and isinstance(talk.sent(2)[0], ConnAck)
     assert "ann" in talk.tell(events.Closed(1)).node.broker.clients
-    assert "newer run" in talk.opened(3).say(3, Connect("ann", 4)).refusal(3)
+    assert "newer epoch" in talk.opened(3).say(3, Connect("ann", 4)).refusal(3)
 
 
 def test_of_an_older_run_nothing_remains() -> None:
@@ -387,3 +387,10 @@ def test_one_message_that_the_broker_stumbles_over_costs_its_sender_only() -> No
     assert talk.closed == [1] and talk.sent(2) == [Done("subscribe", 1)]
     [bug] = [note for note in talk.notes if isinstance(note, notes.Bug)]
     assert (bug.peer.name, bug.message) == ("ann", "Publish")
+
+
+def test_an_ontology_that_is_loaded_again_and_is_the_same_changes_nothing() -> None:
+    talk = Talk()
+    assert talk.tell(events.UseOntology(None, "d1")).notes == [notes.OntologyUsed("d1")]
+    assert talk.tell(events.UseOntology(None, "d1")).notes == [notes.OntologyUnchanged("d1")]
+    assert talk.tell(events.UseOntology(None, "d2")).notes == [notes.OntologyUsed("d2")]

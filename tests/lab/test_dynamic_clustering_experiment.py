@@ -66,7 +66,7 @@ def test_fresh_notifications_are_harder_when_nothing_was_learnt_of_them() -> Non
 
 
 def test_the_tree_has_the_longest_way_and_the_mean_it_was_chosen_for() -> None:
-    parents = experiment.MASTERS
+    parents = experiment.PARENTS
     apart = overlay_distances(list(parents), [(one, up) for one, up in parents.items() if up])
     hops = apart.links + 1
     assert (len(parents), int(hops.max())) == (11, experiment.HOPS_MAX)

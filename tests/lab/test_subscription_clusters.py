@@ -60,8 +60,8 @@ def tiny_system(number: int) -> System:
     """Up to six cells of four attributes, so that all partitions can be looked at."""
     rng = random.Random(number)
     sets = sorted(rng.sample(within(frozenset("ABCD")), 6), key=sorted)
-    offered = sorted({part for each in sets for part in within(each)}, key=sorted)
-    wanted = {part: rng.randint(1, 9) for part in rng.sample(offered, min(6, len(offered)))}
+    advertised = sorted({part for each in sets for part in within(each)}, key=sorted)
+    wanted = {part: rng.randint(1, 9) for part in rng.sample(advertised, min(6, len(advertised)))}
     sent = {place: rng.randint(1, 9) for place in range(len(sets))}
     return sets, wanted, sent
 
@@ -167,8 +167,8 @@ def test_clusters_tell_the_same_as_connections_and_in_any_order_of_publishers(
 @EVERY
 def test_by_default_all_on_offer_is_wanted_once_as_in_groups(form: Any) -> None:
     sets = named("AB", "AB", "AC", "ABC")
-    offered = {part for each in sets for part in within(each)}
-    told = form(sets, 2, dict.fromkeys(offered, 1), dict.fromkeys(range(4), 1))
+    advertised = {part for each in sets for part in within(each)}
+    told = form(sets, 2, dict.fromkeys(advertised, 1), dict.fromkeys(range(4), 1))
     made = form(sets, 2)
     assert made.clusters == told.clusters
     assert made.deliveries() == told.deliveries()
@@ -207,10 +207,10 @@ def test_a_thousand_publishers_and_thirty_thousand_subscribers(form: Any, seed: 
     rng = random.Random(seed)
     letters = "ABCDEFGHIJ"
     sets = [frozenset(rng.sample(letters, rng.randint(3, 4))) for _ in range(1000)]
-    offered = sorted({part for each in sets for part in within(each)}, key=sorted)
-    wanted: dict[Names, int] = dict.fromkeys(offered, 0)
+    advertised = sorted({part for each in sets for part in within(each)}, key=sorted)
+    wanted: dict[Names, int] = dict.fromkeys(advertised, 0)
     for _ in range(30_000):
-        wanted[rng.choice(offered)] += 1
+        wanted[rng.choice(advertised)] += 1
     made = form(sets, 50, wanted)
     made.check_invariants()
     assert 1 < len(made.clusters) <= 50
@@ -245,8 +245,8 @@ def test_pairwise_is_the_best_where_one_pair_is_joined(number: int) -> None:
 def test_pairwise_joins_what_the_definition_joins_at_every_step(number: int) -> None:
     rng = random.Random(number)
     sets = rng.sample(within(frozenset(LETTERS)), 14)
-    offered = sorted({part for each in sets for part in within(each)}, key=sorted)
-    wanted = {part: rng.randint(1, 10_000) for part in rng.sample(offered, 8)}
+    advertised = sorted({part for each in sets for part in within(each)}, key=sorted)
+    wanted = {part: rng.randint(1, 10_000) for part in rng.sample(advertised, 8)}
     system = sets, wanted, {place: rng.randint(1, 10_000) for place in range(len(sets))}
     blocks = [[cell] for cell in interesting(system)]
     while len(blocks) > 2:

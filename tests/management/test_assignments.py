@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kbn import data
-from kbn.management.assignments import AWAY_AFTER_S, SETTLE_S, Assignments
+from kbn.management.assignments import AWAY_AFTER_S, STABLE_FOR_S, Assignments
 from kbn.ontology import Ontology
 from kbn.placement import plan
 
@@ -44,36 +44,38 @@ def test_among_equals_the_top_is_the_broker_that_others_are_nearest_to(animals: 
 def test_a_plan_is_made_when_brokers_have_been_the_same_for_a_moment(animals: Ontology) -> None:
     assignments = Assignments(animals)
     a_tree(assignments)
-    assert not assignments.look(SETTLE_S / 2) and assignments.plan is None
-    assert assignments.look(SETTLE_S)
+    assert not assignments.look(STABLE_FOR_S / 2) and assignments.plan is None
+    assert assignments.look(STABLE_FOR_S)
     assert assignments.plan == plan(animals, ["root", "east", "west"])
-    assert not assignments.look(2 * SETTLE_S), "nothing is new"
+    assert not assignments.look(2 * STABLE_FOR_S), "nothing is new"
 
 
 def test_a_broker_that_is_silent_or_spare_has_no_clusters(animals: Ontology) -> None:
     assignments = Assignments(animals)
     a_tree(assignments)
-    assignments.look(SETTLE_S)
+    assignments.look(STABLE_FOR_S)
     assignments.set_spare("west", 2.0, is_spare=True)
-    assert assignments.look(2.0 + SETTLE_S) and assignments.plan == plan(animals, ["root", "east"])
+    assert assignments.look(2.0 + STABLE_FOR_S) and assignments.plan == plan(
+        animals, ["root", "east"]
+    )
     later = AWAY_AFTER_S + 1.0
     assignments.heard_of("root", None, ["east", "west"], later)
     assert not assignments.look(later)
-    assert assignments.look(later + SETTLE_S) and assignments.plan == plan(animals, ["root"])
+    assert assignments.look(later + STABLE_FOR_S) and assignments.plan == plan(animals, ["root"])
 
 
 def test_a_fixed_plan_stays(animals: Ontology) -> None:
     fixed = plan(animals, ["x", "y"])
     assignments = Assignments(animals, fixed)
     a_tree(assignments)
-    assert not assignments.look(SETTLE_S) and assignments.plan is fixed
+    assert not assignments.look(STABLE_FOR_S) and assignments.plan is fixed
     assert not assignments.by_taxonomy()
 
 
 def test_a_client_belongs_where_its_medoid_is_and_stays_where_it_belongs(animals: Ontology) -> None:
     assignments = Assignments(animals)
     a_tree(assignments)
-    assignments.look(SETTLE_S)
+    assignments.look(STABLE_FOR_S)
     assert assignments.plan is not None
     home = assignments.plan.broker_for(HERE + "Gus")
     assert assignments.broker_for(HERE + "Gus", "root", Counter()) == home
@@ -87,7 +89,7 @@ def test_of_several_brokers_a_newcomer_takes_the_emptiest_and_others_move_for_a_
 ) -> None:
     assignments = Assignments(animals)
     a_tree(assignments)
-    assignments.look(SETTLE_S)
+    assignments.look(STABLE_FOR_S)
     assert assignments.plan is not None
     key = assignments.plan.cluster_for(HERE + "Gus")
     assert key is not None
@@ -105,7 +107,7 @@ def test_by_traffic_clusters_that_hear_each_other_live_together(animals: Ontolog
     a_tree(assignments)
     assignments.heard_of("far", "west", ["west"], 0.0)
     assignments.set_spare("west", 0.0, is_spare=True)
-    assignments.look(SETTLE_S)
+    assignments.look(STABLE_FOR_S)
     deliveries = {(HERE + "Gus", HERE + "Dixie"): 100.0}
     clients = {HERE + "Gus": 1.0, HERE + "Dixie": 1.0}
     assert assignments.by_traffic(deliveries, clients, load_max=3.0)

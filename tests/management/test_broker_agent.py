@@ -48,7 +48,7 @@ def test_it_says_who_the_broker_is_once_and_again_after_a_while(semantic_map: Se
     assert agent.reports(31.0) == [info]
 
 
-def test_it_tells_of_a_subscriber_when_its_wishes_change_and_when_it_is_gone(
+def test_it_tells_of_a_subscriber_when_its_subscriptions_change_and_when_it_is_gone(
     semantic_map: SemanticMap,
 ) -> None:
     network, agent = make(semantic_map)
@@ -196,10 +196,10 @@ def test_one_who_wants_nothing_any_more_is_not_told_of_as_a_subscriber(
 ) -> None:
     network, agent = make(semantic_map)
     ann, boss = network.client("ann", "east"), network.client("boss", "east")
-    wish = ann.subscribe("price > 3")
+    subscription = ann.subscribe("price > 3")
     network.run()
     boss.admin(Report("hops"))
     network.run()
-    ann.unsubscribe(wish)
+    ann.unsubscribe(subscription)
     network.run()
     assert agent.reports(0.0)[1:] == [Departure("subscriber", "ann", "east")]

@@ -9,7 +9,7 @@ from kbn.broker.administration import MoveClients
 from kbn.filters import Notification
 from kbn.management import instructions, reports
 from kbn.management.actions import Announce, Effect, Instruct
-from kbn.management.assignments import AWAY_AFTER_S, SETTLE_S, Assignments
+from kbn.management.assignments import AWAY_AFTER_S, STABLE_FOR_S, Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import PolicyServerInfo
 from kbn.management.mib import Mib
@@ -55,7 +55,7 @@ def begin(server: PolicyServer) -> Plan:
     """Have all brokers told of, and the plan made."""
     server.connected(0.0)
     tell_of_brokers(server, 0.0)
-    server.tick(SETTLE_S)
+    server.tick(STABLE_FOR_S)
     assert server.assignments.plan is not None
     return server.assignments.plan
 
@@ -106,7 +106,7 @@ def test_what_the_mib_refuses_is_counted_and_stops_nothing(
     server.received(instructions.to_notification(PolicyServerInfo("one")), 2.0)  # "two" stands by
     assert tell(server, report, 2.0) == [] and server.unreadable == 1
     server.tick(2.0)
-    server.tick(2.0 + SETTLE_S)
+    server.tick(2.0 + STABLE_FOR_S)
     assert server.assignments.plan is not None and server.assignments.plan.brokers == BROKERS
     assert not server.engine.mib.count("subscriber") and not server.engine.mib.count("publisher")
 
@@ -194,7 +194,7 @@ def test_nobody_is_forgotten_because_the_trigger_broker_was_away(animals: Ontolo
     server.connected(back)
     assert server.engine.mib.get("subscriber", "ann") is not None
     tell(server, BrokerInfo("root", "kbn://root:1", None, LINKS["root"]), back + 0.5)
-    server.tick(back + 0.5 + SETTLE_S)
+    server.tick(back + 0.5 + STABLE_FOR_S)
     assert server.assignments.plan == assignments, "the others may yet say that they are there"
 
 

@@ -170,11 +170,11 @@ def test_a_newer_run_of_a_client_takes_the_place_of_the_older() -> None:
                 feed = await newer.subscribe("n any")
                 await newer.publish({"n": 1})
                 assert await take(feed, 1) == [{"n": 1}]
-                with pytest.raises(InvalidInputError, match="newer run"):
+                with pytest.raises(InvalidInputError, match="newer epoch"):
                     while True:
                         await older.barrier()
                 assert len(server.broker.clients["ann"].subscriptions) == 1
-                with pytest.raises(InvalidInputError, match="newer run"):
+                with pytest.raises(InvalidInputError, match="newer epoch"):
                     await anext(old_feed)
 
     run(story())

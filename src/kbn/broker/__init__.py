@@ -6,9 +6,6 @@ from kbn.broker import (
     access,
     administration,
     content,
-    node_effects,
-    node_events,
-    notes,
     store,
     wire,
 )
@@ -52,8 +49,16 @@ from kbn.broker.messages import (
     Subscribe,
     Who,
 )
-from kbn.broker.node import Node
-from kbn.broker.node_settings import LinkTo, NodeSettings, Role, ServerLimits
+from kbn.broker.node import (
+    LinkTo,
+    Node,
+    NodeSettings,
+    Role,
+    ServerLimits,
+    notes,
+)
+from kbn.broker.node import effects as node_effects
+from kbn.broker.node import events as node_events
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.sqlite_store import SqliteStore

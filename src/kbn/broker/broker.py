@@ -330,6 +330,11 @@ class Broker:
         return self._interests.table
 
     @property
+    def ontology_digest(self) -> str:
+        """The digest of the ontology in use; '' without one."""
+        return self._neighbours.greetings.ontology
+
+    @property
     def routing(self) -> Routing:
         return self._settings.routing
 

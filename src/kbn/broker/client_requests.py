@@ -15,7 +15,6 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.interests import Interests
 from kbn.broker.messages import (
-    Acknowledge,
     AdminReply,
     AdminRequest,
     Advertise,
@@ -25,6 +24,7 @@ from kbn.broker.messages import (
     ConnAck,
     Connect,
     Credit,
+    DeliverAck,
     Done,
     Envelope,
     FromClient,
@@ -33,11 +33,11 @@ from kbn.broker.messages import (
     Leave,
     Left,
     Peer,
+    PubAck,
     Publish,
     Redirect,
     Refused,
     Subscribe,
-    Taken,
     Unadvertise,
     Unsubscribe,
 )
@@ -118,7 +118,7 @@ class ClientRequests:
         match message:
             case Publish():
                 self._publish(message, session)
-            case Acknowledge(number):
+            case DeliverAck(number):
                 self._clients.acked(number, session)
             case Credit(total):
                 self._clients.credit(total, session)
@@ -231,12 +231,12 @@ class ClientRequests:
         try:
             notification = self._checked(publish, session)
         except KbnError as error:
-            self.refuse(session.peer, publish, error)  # before `Taken`, which would confirm it
+            self.refuse(session.peer, publish, error)  # before `PubAck`, which would confirm it
             return
         finally:
             self._clients.grant(session)
             if publish.durable:
-                self._outbox.send(session.peer, Taken(publish.number))
+                self._outbox.send(session.peer, PubAck(publish.number))
         self.published += 1
         everywhere = self._settings.advertisements and not self._is_advertised(
             notification, publish.content, session

@@ -19,10 +19,10 @@ from kbn.broker.messages import (
     Left,
     NewOntology,
     Peer,
+    PubAck,
     Publish,
     Redirect,
     ReportHops,
-    Taken,
 )
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import KeptClient, Store
@@ -149,7 +149,7 @@ class ClientSessions:
         publications = session.publications
         if not publications.is_next(publish):
             if publish.durable and publish.number <= publications.stored:
-                self._outbox.send(session.peer, Taken(publications.stored))
+                self._outbox.send(session.peer, PubAck(publications.stored))
             return False
         if publications.published >= publications.granted:
             if publications.waits_for:

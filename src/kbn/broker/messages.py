@@ -157,7 +157,7 @@ class Leave(Message, frozen=True, tag="leave"):
     request: Number
 
 
-class Acknowledge(Message, frozen=True, tag="acknowledge"):
+class DeliverAck(Message, frozen=True, tag="deliver-ack"):
     """Durable deliveries up to this number are safe with me."""
 
     number: Number
@@ -210,7 +210,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     version: int = VERSION
 
 
-class Taken(Message, frozen=True, tag="taken"):
+class PubAck(Message, frozen=True, tag="puback"):
     """Durable notifications up to this number are stored."""
 
     number: int
@@ -437,7 +437,7 @@ FromClient: TypeAlias = (
     | Unadvertise
     | Barrier
     | Leave
-    | Acknowledge
+    | DeliverAck
     | Credit
     | AdminRequest
     | Hops
@@ -445,7 +445,7 @@ FromClient: TypeAlias = (
 )
 ToClient: TypeAlias = (
     ConnAck
-    | Taken
+    | PubAck
     | Done
     | BarrierReached
     | Left

@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 from kbn.filters.assignment import all_served
-from kbn.filters.candidates import Places, Spread, spread, transposed
+from kbn.filters.candidates import Bits, Spread, spread, transposed
 from kbn.filters.inner_bags import inner_check
 from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag_operator
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family, value_key
@@ -240,9 +240,9 @@ def _candidates(
     parts = split_bag_operator(element)
     easy_by_x = parts is None or parts[0] is not Operator.SUPER_BAG
     if parts is None or easy_by_x is not inward:
-        return spread(element, xs, vs, Places(len(theirs)), not inward, ontology)
+        return spread(element, xs, vs, Bits(len(theirs)), not inward, ontology)
     # A composite narrows candidates best from the side whose inner elements are to be served.
-    columns = spread(element, xs, vs, Places(len(mine)), inward, ontology)
+    columns = spread(element, xs, vs, Bits(len(mine)), inward, ontology)
     return Spread(transposed(columns.rows, len(mine)), columns.exact)
 
 

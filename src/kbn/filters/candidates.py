@@ -33,7 +33,7 @@ from kbn.filters.operators import (
 from kbn.filters.values import Bag, Operand, value_key
 from kbn.filters.vocabulary import Vocabulary
 
-__all__ = ["Places", "Spread", "spread", "transposed"]
+__all__ = ["Bits", "Spread", "spread", "transposed"]
 
 _Items: TypeAlias = Sequence[Operand]
 _NEGATIVE = frozenset({Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A})
@@ -89,7 +89,7 @@ def _union(bits: Iterable[int]) -> int:
     return reduce(or_, bits, 0)
 
 
-class Places(Sequence[int]):
+class Bits(Sequence[int]):
     """One bit for each of so many elements, made when looked at: all at once would be large."""
 
     def __init__(self, count: int) -> None:

@@ -238,10 +238,10 @@ class DelayTree:
 
     def _best_parent(self, peer: int) -> int | None:
         """The farthest of those with a free slot below whom the peer's bound holds."""
-        candidates, promised = self._offers(peer)
+        candidates, promised = self._parents_for(peer)
         return _farthest(candidates, promised, self._bounds[peer])
 
-    def _offers(self, peer: int) -> tuple[Array, Array]:
+    def _parents_for(self, peer: int) -> tuple[Array, Array]:
         """Everybody with a free slot, and what they could promise the peer."""
         candidates = np.flatnonzero(self._free)
         mean = self._mean[candidates] + self._means_to[peer][candidates]
@@ -276,7 +276,7 @@ class DelayTree:
 
     def _place_late(self, peer: int) -> None:
         """Attach a peer where it is least late: its bound holds nowhere."""
-        candidates, promised = self._offers(peer)
+        candidates, promised = self._parents_for(peer)
         if candidates.shape[0]:
             self._attach(peer, int(candidates[np.argmin(promised)]))
             return
@@ -293,12 +293,12 @@ class DelayTree:
         promised = self._mean[branch] + self._z * np.sqrt(self._variance[branch])
         to_spare = self._bounds[branch] - promised
         to_spare = to_spare[to_spare >= 0]
-        candidates, offered = self._offers(top)
+        candidates, promised = self._parents_for(top)
         parent = None
         if to_spare.shape[0]:
             before = float(self._mean[top] + self._z * np.sqrt(self._variance[top]))
-            parent = _farthest(candidates, offered, before + float(to_spare.min()))
-        self._attach(top, int(candidates[np.argmin(offered)]) if parent is None else parent)
+            parent = _farthest(candidates, promised, before + float(to_spare.min()))
+        self._attach(top, int(candidates[np.argmin(promised)]) if parent is None else parent)
         self._open_slots(branch)
 
     # The tree itself.

@@ -209,7 +209,7 @@ class Groups:
     @property
     def clusters(self) -> tuple[PublisherCluster, ...]:
         """The clusters, the oldest first."""
-        received, unwanted = self._arriving(self._offered(), self._tables.publishers)
+        received, unwanted = self._arriving(self._advertised(), self._tables.publishers)
         made = []
         for cluster in self._numbers():
             total = int(received[cluster])
@@ -301,11 +301,11 @@ class Groups:
         the definition; nobody has more than their limit.
         """
         tables = self._tables
-        offered = {part for each in self._publishers.values() for part in parts(each.kind)}
+        advertised = {part for each in self._publishers.values() for part in parts(each.kind)}
         held = [mask for cluster in self._numbers() for mask in self._chain(cluster)]
         assert len(held) == len(set(held)), "a combination is in two clusters"
-        assert set(held) == offered, "clusters hold what is offered, and all of it"
-        assert {m for m, owner in enumerate(tables.owner.tolist()) if owner >= 0} == offered
+        assert set(held) == advertised, "clusters hold what is advertised, and all of it"
+        assert {m for m, owner in enumerate(tables.owner.tolist()) if owner >= 0} == advertised
         kinds = Counter(each.kind for each in self._publishers.values())
         assert dict(kinds) == {kind: int(tables.publishers[kind]) for kind in self._kinds()}
         for publisher, each in self._publishers.items():
@@ -341,12 +341,12 @@ class Groups:
         owners = {int(self._tables.owner[part]) for part in parts(kind)}
         return tuple(sorted(int(self._tables.born[owner]) + 1 for owner in owners))
 
-    def _offered(self) -> Any:
+    def _advertised(self) -> Any:
         return (self._tables.owner >= 0).astype(np.int64)
 
     def _wanting(self, wanted: Mapping[Combination, int] | None) -> Any:
         if wanted is None:
-            return self._offered()
+            return self._advertised()
         counts = np.zeros_like(self._wanted)
         for combination, count in wanted.items():
             counts[self.attributes.mask(combination, "a combination wanted")] += count

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbn.matching import Matcher
 
 Given = ParamSpec("Given")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 Found = list[tuple[int, int]]  # (the row of a notification, the key of a subscription it matched)
 
@@ -44,8 +44,8 @@ def undisturbed() -> Iterator[None]:
 
 
 def timed(
-    work: Callable[Given, Answer], *given: Given.args, **named: Given.kwargs
-) -> tuple[float, Answer]:
+    work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+) -> tuple[float, Result]:
     """How many seconds the work took, and what it gave."""
     started = perf_counter()
     answer = work(*given, **named)

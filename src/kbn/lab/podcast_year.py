@@ -48,7 +48,7 @@ CATEGORIES_PUBLISHED = (2, 3, 4)
 ROOT = "1-1"
 
 # Level by level: the place of each broker's parent in the level above. Subtrees stay together.
-_MASTERS = (
+_PARENTS = (
     (0, 0, 0, 0),
     (0, 0, 1, 1, 2, 2, 3),
     (0, 0, 1, 2, 2, 3, 3, 4, 5, 6),
@@ -74,7 +74,7 @@ def parents() -> dict[str, str | None]:
     ['2-1', '2-2', '2-3', '2-4']
     """
     found: dict[str, str | None] = {ROOT: None}
-    for level, above in enumerate(_MASTERS, 2):
+    for level, above in enumerate(_PARENTS, 2):
         for place, parent in enumerate(above, 1):
             found[f"{level}-{place}"] = f"{level - 1}-{parent + 1}"
     return found
@@ -377,7 +377,7 @@ def _publish_one(overlay: Overlay, rng: Generator) -> Passage:
 def _levels(overlay: Overlay, clusters: int, hour: float, made: int) -> list[dict[str, Any]]:
     """The mean table of each level's brokers."""
     rows = []
-    for level in range(1, len(_MASTERS) + 2):
+    for level in range(1, len(_PARENTS) + 2):
         nodes = [node for node in overlay.nodes.values() if level_of(node.name) == level]
         rows.append(
             {

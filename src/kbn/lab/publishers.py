@@ -88,12 +88,12 @@ def served(
     After each part: the subscribers there are, what they received so far, and how much in vain.
     """
     rng = Random(f"{seed} subscribers")
-    offered = sorted((c for each in groups.clusters for c in each.combinations), key=sorted)
+    advertised = sorted((c for each in groups.clusters for c in each.combinations), key=sorted)
     publishers = list(groups.connections)
     received = in_vain = there = 0
     for part in range(1, PARTS + 1):
         while there < subscribers * part // PARTS:
-            groups.subscribe(there, rng.choice(offered))
+            groups.subscribe(there, rng.choice(advertised))
             there += 1
         while received < deliveries * part / PARTS:
             told = groups.deliver(rng.choice(publishers))

@@ -12,7 +12,7 @@ from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
 from kbn.placement import Distances, Plan, overlay_distances, plan, rate_plan
 
-SETTLE_S = 1.0
+STABLE_FOR_S = 1.0
 """Brokers must be the same for so long before clusters are laid out for them."""
 WORTH_IT = 0.9
 """A plan by traffic must pass at most this part of the hops of the one before."""
@@ -99,7 +99,7 @@ class Assignments:
         for broker, heard_at in list(self._heard_at.items()):
             if now - heard_at > AWAY_AFTER_S:
                 self.lost(broker, now)
-        if self._changed_at is None or now - self._changed_at < SETTLE_S:
+        if self._changed_at is None or now - self._changed_at < STABLE_FOR_S:
             return False
         self._changed_at = None
         if self.plan is not None and set(self.plan.brokers) == set(self._used()):

@@ -1,9 +1,9 @@
 """A broker's agent: what the broker tells whoever manages it.
 
 It keeps what a report needs while clients come and go: the medoid of each subscriber, worked out
-when its wishes change, and sums from which the medoid of all of them can be read. So a request
-costs a look, however many subscribers there are: the thesis' brokers worked everything out anew for
-each, and were a hundred times slower for ten requests a minute.
+when its subscriptions change, and sums from which the medoid of all of them can be read. So a
+request costs a look, however many subscribers there are: the thesis' brokers worked everything out
+anew for each, and were a hundred times slower for ten requests a minute.
 
 The broker can be asked to `report` (see `_asked`); what there is to tell comes out of `reports`,
 which its shell calls every now and then.

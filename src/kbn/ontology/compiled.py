@@ -35,7 +35,7 @@ from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
 
 Reasoning = Literal["none", "rdfs", "rl", "el", "dl"]
 Path = str | PathLike[str]
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individual": Individual}
 
@@ -464,7 +464,7 @@ def _rebuilt(facts: Facts, arrays: Arrays) -> Ontology:
     return Ontology(Tables.from_arrays(facts, arrays))
 
 
-def _remember(memory: dict[str, Answer], iri: str, answer: Answer) -> Answer:
+def _remember(memory: dict[str, Result], iri: str, answer: Result) -> Result:
     if len(memory) >= MEMO_MAX:
         memory.clear()
     memory[iri] = answer

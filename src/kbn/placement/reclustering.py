@@ -41,7 +41,7 @@ STEPS_PER_ASSIGNMENT = 10
 TOLERANCE = 1e-9
 
 Array = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
+Indexes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,9 @@ class _Assigning:
             for broker, count in assignment.heard.items():
                 heard[row, distances.place(broker)] += count
         self.brokers = distances.brokers
-        self.at: Places = np.array([distances.place(s.broker) for s in assignments], dtype=np.int64)
+        self.at: Indexes = np.array(
+            [distances.place(s.broker) for s in assignments], dtype=np.int64
+        )
         self.began = self.at.copy()
         self.load: Array = np.array(
             [assignment.load for assignment in assignments], dtype=np.float64
@@ -248,7 +250,7 @@ class _Assigning:
         return tuple(sorted(found, key=lambda move: (-move.gain, move.client)))
 
 
-def _best(clients: Places, gains: Array) -> tuple[Places, Array]:
+def _best(clients: Indexes, gains: Array) -> tuple[Indexes, Array]:
     """For each column the client with the largest gain, and that gain."""
     rows = gains.argmax(axis=0)
     return clients[rows], gains[rows, np.arange(gains.shape[1])]

@@ -49,7 +49,7 @@ class RunningMedoid:
         self._map = semantic_map
         graph = semantic_map.finder.graph
         pendants = np.flatnonzero(graph.from_hub > 0)
-        self._places = running.Places(graph.core, pendants, graph.hub, graph.from_hub, graph.to_hub)
+        self._places = running.Nodes(graph.core, pendants, graph.hub, graph.from_hub, graph.to_hub)
         missed, cost, squares = np.zeros((3, len(graph.core)), dtype=np.int64)
         times = np.zeros(len(semantic_map), dtype=np.int64)
         self._sums = running.Sums(missed, cost, squares, times)

@@ -44,7 +44,7 @@ Deliveries = Mapping[tuple[str, str], float]
 """(medoid of the publisher, medoid of the subscriber) -> how many notifications."""
 
 Array = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
+Indexes = npt.NDArray[np.int64]
 
 STEPS_MAX = 100_000
 KICKS_MAX = 40
@@ -181,13 +181,13 @@ class _Problem:
         np.fill_diagonal(both, 0.0)
         return cls(both, loads / (limit or 1.0), apart.links.astype(np.float64))
 
-    def on_brokers(self, at: Places) -> Array:
+    def on_brokers(self, at: Indexes) -> Array:
         return np.bincount(at, self.loads, len(self.links)).astype(np.float64)
 
     def over(self, on_brokers: Array) -> Array:
         return np.maximum(0.0, on_brokers - 1.0)
 
-    def rating(self, at: Places) -> Rating:
+    def rating(self, at: Indexes) -> Rating:
         """In parts of the limit, and in links for each delivery."""
         hops = (self.flows * self.links[np.ix_(at, at)]).sum() / 2
         return Rating(float(self.over(self.on_brokers(at)).sum()), float(hops))
@@ -196,14 +196,14 @@ class _Problem:
 class _Descent:
     """An assignment that is improved step by step."""
 
-    def __init__(self, problem: _Problem, at: Places) -> None:
+    def __init__(self, problem: _Problem, at: Indexes) -> None:
         self.problem = problem
         self.at = at.copy()
         self.on_brokers = problem.on_brokers(at)
         self.costs = problem.flows @ problem.links[at]
         """Hops of each cluster (row) if it were at a broker (column), the others staying."""
 
-    def run(self) -> Places:
+    def run(self) -> Indexes:
         for _ in range(STEPS_MAX):
             if not self._change() and not self._exchange():
                 break
@@ -254,16 +254,16 @@ class _Descent:
                 self._move(other, old)
         return True
 
-    def _exchanges(self, some: Places) -> tuple[Array, Array]:
+    def _exchanges(self, some: Indexes) -> tuple[Array, Array]:
         """What more is over the limit, and how many more hops there are, if two of `some` change
         places.
         """
         problem, at, loads = self.problem, self.at[some], self.problem.loads[some]
         costs = self.costs[some][:, at]
-        wish = costs - np.diagonal(costs)[:, None]
+        change = costs - np.diagonal(costs)[:, None]
         # Each was counted as if the other stayed: they keep their distance.
         apart = problem.flows[np.ix_(some, some)] * problem.links[np.ix_(at, at)]
-        more_hops = wish + wish.T + 2 * apart
+        more_hops = change + change.T + 2 * apart
         on = self.on_brokers[at]
         gets = problem.over(on[:, None] - loads[:, None] + loads) - problem.over(on)[:, None]
         more_over = gets + gets.T
@@ -285,7 +285,7 @@ def _least(more_over: Array, more_hops: Array) -> int | None:
     return place if open_to_all.flat[place] < -TOLERANCE else None
 
 
-def _searched(problem: _Problem, start: Places, rng: np.random.Generator) -> Places:
+def _searched(problem: _Problem, start: Indexes, rng: np.random.Generator) -> Indexes:
     """The best assignment found from `start`, from a greedy one, and from kicks."""
     best, rating = start, problem.rating(start)
     for begin in (start, _greedy(problem)):
@@ -302,8 +302,8 @@ def _searched(problem: _Problem, start: Places, rng: np.random.Generator) -> Pla
 
 
 def _better(
-    problem: _Problem, found: Places, best: Places, rating: Rating
-) -> tuple[Places, Rating]:
+    problem: _Problem, found: Indexes, best: Indexes, rating: Rating
+) -> tuple[Indexes, Rating]:
     new = problem.rating(found)
     is_better = new.excess < rating.excess - TOLERANCE or (
         new.excess <= rating.excess and new.hops < rating.hops - TOLERANCE
@@ -311,7 +311,7 @@ def _better(
     return (found, new) if is_better else (best, rating)
 
 
-def _greedy(problem: _Problem) -> Places:
+def _greedy(problem: _Problem) -> Indexes:
     """The busiest clusters first, each where it keeps the limit and is nearest to those placed."""
     clusters, brokers = len(problem.loads), len(problem.links)
     at = np.zeros(clusters, dtype=np.int64)

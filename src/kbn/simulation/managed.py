@@ -145,14 +145,14 @@ class ManagedNetwork:
     def run(self, seconds: float = 0.0, step_s: float = 1.0) -> None:
         """Let everybody work until nobody has anything to say; then so much time pass."""
         end = self.now + seconds
-        self._settle()
+        self._run_until_quiet()
         while self.now < end:
             self.now = min(end, self.now + step_s)
             for server in list(self.servers.values()):
                 self._do(server, server.tick(self.now))
-            self._settle()
+            self._run_until_quiet()
 
-    def _settle(self) -> None:
+    def _run_until_quiet(self) -> None:
         for _ in range(ROUNDS_MAX):
             self.network.run()
             said = [self._report(name) for name in self._agents]

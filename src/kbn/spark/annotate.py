@@ -33,7 +33,7 @@ MEMORY_MAX = 200_000
 
 Choice = Literal["keep", "drop"]
 Key = TypeVar("Key")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 _UNRECOGNISED = pa.struct([("attribute", pa.string()), ("text", pa.string())])
@@ -194,7 +194,7 @@ class Annotator:
         return _remembered(self._terms, (kind, text), made)
 
 
-def _remembered(memory: dict[Key, Answer], key: Key, answer: Answer) -> Answer:
+def _remembered(memory: dict[Key, Result], key: Key, answer: Result) -> Result:
     if len(memory) >= MEMORY_MAX:
         memory.clear()
     memory[key] = answer

@@ -23,7 +23,7 @@ KEPT_S = 0.5
 READS_MAX = 16
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: HTTPStatus
     type: str
     body: bytes
@@ -102,7 +102,7 @@ class HealthListener:
             answer, method = self._answer_to(head)
         await _send(reader, writer, _response(answer, with_body=method != "HEAD"))
 
-    def _answer_to(self, head: bytes) -> tuple[Answer, str]:
+    def _answer_to(self, head: bytes) -> tuple[Response, str]:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _plain(HTTPStatus.BAD_REQUEST), "GET"
@@ -112,11 +112,11 @@ class HealthListener:
         if path == b"/health":
             is_well, about = self._health()
             status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-            return Answer(status, "application/json", json.dumps(about).encode() + b"\n"), method
+            return Response(status, "application/json", json.dumps(about).encode() + b"\n"), method
         if path == b"/live":
             return _plain(HTTPStatus.OK), method
         if path == b"/metrics":
-            return Answer(HTTPStatus.OK, CONTENT_TYPE, self._metrics_page()), method
+            return Response(HTTPStatus.OK, CONTENT_TYPE, self._metrics_page()), method
         return _plain(HTTPStatus.NOT_FOUND, "try /health, /live or /metrics"), method
 
     def _metrics_page(self) -> bytes:
@@ -138,11 +138,11 @@ async def _send(
             return
 
 
-def _plain(status: HTTPStatus, text: str = "") -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
+def _plain(status: HTTPStatus, text: str = "") -> Response:
+    return Response(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
 
 
-def _response(answer: Answer, *, with_body: bool) -> bytes:
+def _response(answer: Response, *, with_body: bool) -> bytes:
     head = (
         f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
         f"Content-Type: {answer.type}\r\n"

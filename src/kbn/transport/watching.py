@@ -182,6 +182,8 @@ class EventLog:
                 self._say_refused(note)
             case notes.OntologyUsed(digest):
                 event("ontology changed", ontology=digest)
+            case notes.OntologyUnchanged(digest):
+                event("ontology unchanged", ontology=digest)
             case notes.StoreFailed(reason):
                 event("store error", level=logging.CRITICAL, reason=reason)
             case _:

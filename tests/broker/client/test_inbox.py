@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbn.broker.client.inbox import ACKNOWLEDGED_EVERY, Inbox
-from kbn.broker.messages import Acknowledge, Credit, Deliver, Envelope
+from kbn.broker.messages import Credit, Deliver, DeliverAck, Envelope
 
 
 def inbox(window: int = 1000, *, acknowledges_each: bool = False, holds: bool = False) -> Inbox:
@@ -58,25 +58,25 @@ def test_a_window_of_one_grants_each() -> None:
 def test_durable_ones_are_acknowledged_together() -> None:
     mine = inbox()
     answers = [mine.done_with(deliver(n)) for n in range(1, ACKNOWLEDGED_EVERY + 1)]
-    assert answers == [[]] * (ACKNOWLEDGED_EVERY - 1) + [[Acknowledge(ACKNOWLEDGED_EVERY)]]
+    assert answers == [[]] * (ACKNOWLEDGED_EVERY - 1) + [[DeliverAck(ACKNOWLEDGED_EVERY)]]
     mine.done_with(deliver(ACKNOWLEDGED_EVERY + 1))
-    assert mine.acknowledge() == [Acknowledge(ACKNOWLEDGED_EVERY + 1)]
+    assert mine.acknowledge() == [DeliverAck(ACKNOWLEDGED_EVERY + 1)]
     assert mine.acknowledge() == []
 
 
 def test_an_inbox_that_acknowledges_each_waits_for_none() -> None:
     mine = inbox(acknowledges_each=True)
-    assert mine.done_with(deliver(1)) == [Acknowledge(1)]
-    assert mine.done_with(deliver(2)) == [Acknowledge(2)]
+    assert mine.done_with(deliver(1)) == [DeliverAck(1)]
+    assert mine.done_with(deliver(2)) == [DeliverAck(2)]
 
 
 def test_a_repetition_is_acknowledged_again_and_gives_back_the_credit_it_used() -> None:
     mine = inbox(window=2, acknowledges_each=True)
     mine.accept(deliver(1))
-    assert mine.answer_unaccepted(deliver(1)) == [Acknowledge(0)]  # not done with: keep it
+    assert mine.answer_unaccepted(deliver(1)) == [DeliverAck(0)]  # not done with: keep it
     mine.done_with(deliver(1))
     mine.connected(in_order=True, is_resumed=True)
-    assert mine.answer_unaccepted(deliver(1)) == [Credit(3), Acknowledge(1)]
+    assert mine.answer_unaccepted(deliver(1)) == [Credit(3), DeliverAck(1)]
 
 
 def test_a_broker_that_knows_us_no_more_counts_what_may_be_lost_anew() -> None:

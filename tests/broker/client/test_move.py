@@ -20,12 +20,12 @@ from kbn.broker.messages import (
     Envelope,
     Leave,
     Left,
+    PubAck,
     Publish,
     Redirect,
     Refused,
     Send,
     Subscribe,
-    Taken,
     ToClient,
 )
 
@@ -182,7 +182,7 @@ def test_a_client_goes_when_what_it_published_is_stored() -> None:
     talk = Conversation()
     talk.core.publish(b"x", 0.0, durable=True)
     assert talk.core.move("b", "kbn://b") == []
-    assert talk.tell("a", Taken(1)) == [Confirmed("publish", 1), Dial("b", "kbn://b")]
+    assert talk.tell("a", PubAck(1)) == [Confirmed("publish", 1), Dial("b", "kbn://b")]
 
 
 def test_a_subscription_that_changes_on_the_way_needs_another_barrier() -> None:

@@ -55,12 +55,12 @@ from kbn.broker.messages import (
     Left,
     Message,
     NewOntology,
+    PubAck,
     Redirect,
     Refused,
     ReportHops,
     Send,
     Subscribe,
-    Taken,
     ToClient,
 )
 
@@ -246,7 +246,7 @@ class ClientCore:
         match message:
             case Deliver():
                 self._delivered(message, session)
-            case Taken(number):
+            case PubAck(number):
                 self._stored(number)
             case Grant(total):
                 if session is self._home:

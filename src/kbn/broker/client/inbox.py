@@ -6,7 +6,7 @@ has granted, and repeats the durable ones until the client acknowledges them.
 
 from __future__ import annotations
 
-from kbn.broker.messages import Acknowledge, Credit, Deliver
+from kbn.broker.messages import Credit, Deliver, DeliverAck
 
 ACKNOWLEDGED_EVERY = 32
 
@@ -68,40 +68,40 @@ class Inbox:
         self._last_best_effort = number
         return True
 
-    def answer_unaccepted(self, delivery: Deliver) -> list[Credit | Acknowledge]:
+    def answer_unaccepted(self, delivery: Deliver) -> list[Credit | DeliverAck]:
         """What to say to a delivery that was not accepted: it is acknowledged again if it is a
         repetition. After a gap the broker repeats by itself.
         """
         if not delivery.durable or delivery.number > self._last_durable:
             return []
-        answers: list[Credit | Acknowledge] = []
+        answers: list[Credit | DeliverAck] = []
         if delivery.number <= self._done_up_to:
             self._consumed += 1  # in an earlier connection; in this one it used up credit
             answers += self._due()
         self._acknowledged = self._done_up_to
-        return [*answers, Acknowledge(self._acknowledged)]
+        return [*answers, DeliverAck(self._acknowledged)]
 
-    def done_with(self, delivery: Deliver) -> list[Credit | Acknowledge]:
+    def done_with(self, delivery: Deliver) -> list[Credit | DeliverAck]:
         """The application is done with a delivery: grant more when half of the window is used."""
         self._consumed += 1
         if delivery.durable and delivery.number > self._done_up_to:
             self._done_up_to = delivery.number
         return self._due()
 
-    def acknowledge(self) -> list[Acknowledge]:
+    def acknowledge(self) -> list[DeliverAck]:
         """Acknowledge what is done with, if it was not acknowledged yet."""
         if self._done_up_to <= self._acknowledged:
             return []
         self._acknowledged = self._done_up_to
-        return [Acknowledge(self._acknowledged)]
+        return [DeliverAck(self._acknowledged)]
 
     def release(self) -> list[Deliver]:
         """What was held back; nothing is from now on."""
         held, self.held = self.held or [], None
         return held
 
-    def _due(self) -> list[Credit | Acknowledge]:
-        due: list[Credit | Acknowledge] = []
+    def _due(self) -> list[Credit | DeliverAck]:
+        due: list[Credit | DeliverAck] = []
         total = self._consumed + self._window
         if total - self._granted >= self._grants_at:
             self._granted = total

@@ -130,7 +130,7 @@ def improve(lattice, combination):
     """
     holders, stays, others = lattice.buffer[0], lattice.buffer[1], lattice.buffer[2]
     here = lattice.owner[combination]
-    count = _offering(lattice, combination, holders)
+    count = _advertising(lattice, combination, holders)
     leaving = 0
     for at in range(count):
         stays[at] = touches_besides(lattice, holders[at], here, combination)
@@ -198,7 +198,7 @@ def _move(lattice, combination, target, holders, stays, count):
 
 
 @inner
-def _offering(lattice, combination, found):
+def _advertising(lattice, combination, found):
     """Write the kinds that offer the combination to `found`; how many there are."""
     count = 0
     for at in range(lattice.counts[KINDS]):

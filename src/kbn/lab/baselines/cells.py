@@ -57,10 +57,10 @@ def cells_of(
         key: attributes.mask(given, f"the publisher {key!r}") for key, given in names.items()
     }
     rates, there = _sending(attributes, publishers, sent)
-    offered = over_supersets(there) > 0
-    counts = _wanting(attributes, offered, wanted)
+    advertised = over_supersets(there) > 0
+    counts = _wanting(attributes, advertised, wanted)
     kinds = np.flatnonzero((there > 0) & (over_subsets(counts) > 0))
-    wants = np.flatnonzero((counts > 0) & offered)
+    wants = np.flatnonzero((counts > 0) & advertised)
     if len(kinds) * len(wants) > TABLE_MAX:
         raise LimitError(
             f"{len(kinds)} sets of attributes with {len(wants)} combinations wanted are too many "
@@ -88,10 +88,12 @@ def _sending(
     return rates, there
 
 
-def _wanting(attributes: Attributes, offered: Any, wanted: Mapping[Combination, int] | None) -> Any:
+def _wanting(
+    attributes: Attributes, advertised: Any, wanted: Mapping[Combination, int] | None
+) -> Any:
     if wanted is None:
-        counts = offered.astype(np.int64)
-        counts[0] = 0  # the empty combination is nobody's wish
+        counts = advertised.astype(np.int64)
+        counts[0] = 0  # nobody wants the empty combination
         return counts
     counts = np.zeros(1 << len(attributes), np.int64)
     for combination, count in wanted.items():

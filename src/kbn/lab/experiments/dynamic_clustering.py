@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kbn.placement import Clusters, Distances, Plan
     from kbn.simulation import Network
 
-MASTERS: dict[str, str | None] = {
+PARENTS: dict[str, str | None] = {
     "b1": None,
     **{"b2": "b1", "b3": "b1", "b4": "b1"},
     **{"b5": "b2", "b6": "b3", "b7": "b4"},
@@ -84,7 +84,7 @@ THEIRS = {
 
 @dataclass(frozen=True)
 class World:
-    """Everybody's wishes and words, and where each sits at first."""
+    """What each client subscribes to and publishes, and where it is at first."""
 
     ontology: Ontology
     clusters: Clusters
@@ -126,7 +126,7 @@ def drawn(parameters: Parameters, attributes: tuple[int, int], rng: Random) -> W
     said: dict[str, Subscription | Notification] = {**subscriptions, **notifications}
     found = SemanticMap(ontology).medoids([terms_named_in(each) for each in said.values()])
     medoids = {name: one.term for name, one in zip(said, found, strict=True) if one.term}
-    began = {name: rng.choice(list(MASTERS)) for name in said}
+    began = {name: rng.choice(list(PARENTS)) for name in said}
     return World(ontology, parts, subscriptions, notifications, fresh, medoids, began)
 
 
@@ -276,7 +276,7 @@ def attached(world: World) -> Overlay:
     from kbn.placement import overlay_distances
     from kbn.simulation import Network
 
-    network = Network(MASTERS, world.ontology, keeps_roots=True)
+    network = Network(PARENTS, world.ontology, keeps_roots=True)
     links = network.topology.links
     for name, broker in world.began.items():
         client = network.client(name, broker)
@@ -294,7 +294,7 @@ def planned(
 
     ontology, of = overlay.world.ontology, overlay.world.medoids
     if planner == "taxonomic":
-        return plan(ontology, list(MASTERS))
+        return plan(ontology, list(PARENTS))
     deliveries = Counter(
         (of[publisher], of[subscriber])
         for subscriber, publishers in heard.items()
@@ -302,7 +302,7 @@ def planned(
     )
     return plan(
         ontology,
-        list(MASTERS),
+        list(PARENTS),
         planner,
         links=overlay.network.topology.links,
         deliveries=deliveries,
@@ -364,7 +364,7 @@ def figures(overlay: Overlay, limit: float, before: Mapping[str, int]) -> Row:
         "sd": pstdev(hops),
         "within 4": sum(each <= 4 for each in hops) / len(hops),
         "subscribers at 1-2": sum(each <= 2 for each in means) / len(means),
-        "largest load / limit": max(loads.values()) * len(MASTERS) / (limit * loads.total()),
+        "largest load / limit": max(loads.values()) * len(PARENTS) / (limit * loads.total()),
         "deliveries": len(hops),
         "subscribers reached": len(means),
         "roots per broker": fmean(roots.values()),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WAYS = ("with the broker", "one by one", "leaving first")
 FROM, TO = "source", "destination"
-MASTERS: dict[str, str | None] = {"parent": None, FROM: "parent", TO: "parent"}
+PARENTS: dict[str, str | None] = {"parent": None, FROM: "parent", TO: "parent"}
 ATTRIBUTES = 6
 AT_MOST_S = 3600.0
 
@@ -142,7 +142,7 @@ def _network(
     from kbn.simulation import Network
 
     rng = Random(f"{seed}/{size}")
-    network = Network(MASTERS, ontology)
+    network = Network(PARENTS, ontology)
     wanted = [subscription(ontology, rng) for _ in range(size)]
     clients = [network.client(f"s{n}", FROM) for n in range(size)]
     for client, asked in zip(clients, wanted, strict=True):

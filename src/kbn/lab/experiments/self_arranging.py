@@ -72,11 +72,11 @@ class _Arranged:
     """A world in a managed network; publishes once when it is made."""
 
     def __init__(self, world: World) -> None:
-        from kbn.lab.experiments.dynamic_clustering import MASTERS
+        from kbn.lab.experiments.dynamic_clustering import PARENTS
         from kbn.simulation import ManagedNetwork
 
         self._world = world
-        self._managed: ManagedNetwork = ManagedNetwork(MASTERS, world.ontology)
+        self._managed: ManagedNetwork = ManagedNetwork(PARENTS, world.ontology)
         for name, subscription in world.subscriptions.items():
             self._managed.network.client(name, world.began[name]).subscribe(subscription)
         self._publishers: dict[str, ManagedPublisher] = {

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def cpu_seconds() -> float:
     return total
 
 
-def spent(work: Callable[[], Answer]) -> tuple[Spent, Answer]:
+def spent(work: Callable[[], Result]) -> tuple[Spent, Result]:
     """The wall and CPU time of some work, and its answer."""
     cpu, wall = cpu_seconds(), perf_counter()
     answer = work()

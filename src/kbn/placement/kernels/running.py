@@ -22,7 +22,7 @@ class Sums(NamedTuple):
     times: Any
 
 
-class Places(NamedTuple):
+class Nodes(NamedTuple):
     """The candidates' nodes, the pendants' nodes, and per node what `graph.py` says of it."""
 
     core: Any

@@ -1,7 +1,7 @@
 """Publishing: delivered batches as durable notifications of a broker, each row once.
 
 A broker takes the durable notifications of a publisher in the order of their numbers, remembers the
-last, and drops what it has. So a folder of delivered batches publishes under one name and one run
+last, and drops what it has. So a folder of delivered batches publishes under one name and one epoch
 for ever (`publisher.json`), and its rows have fixed numbers: the first row of a batch comes after
 all that was published of the folder before, and the rows of a batch are read from the parts that
 its manifest names, always in the same order. What was published is written down beside the
@@ -47,7 +47,7 @@ class Publisher:
     """As whom a folder publishes."""
 
     client: str
-    run: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def claim_publisher(delivered: Delivered, client: str | None) -> Publisher:
     path = delivered.directory / PUBLISHER
     if not path.exists():
         identity = stream_of(delivered) or uuid4().hex
-        made = Publisher(client or f"spark-{identity}", _run_of(identity))
+        made = Publisher(client or f"spark-{identity}", _epoch_of(identity))
         link(path, json.dumps(asdict(made)))
     known = Publisher(**json.loads(path.read_text(encoding="utf-8")))
     if client is not None and client != known.client:
@@ -130,7 +130,7 @@ def claim_publisher(delivered: Delivered, client: str | None) -> Publisher:
     return known
 
 
-def _run_of(identity: str) -> int:
+def _epoch_of(identity: str) -> int:
     """A number for a stream, always the same; less than any that is taken from the clock.
 
     A name that another client has now is refused to us that way, and not taken from it.
@@ -170,7 +170,7 @@ async def _publish(
 
 def _connected(broker: BrokerAddress, publisher: Publisher, published: int) -> Client:
     return connect(
-        broker.url, name=publisher.client, epoch=publisher.run, published=published,
+        broker.url, name=publisher.client, epoch=publisher.epoch, published=published,
         token=broker.token, tls_ca=broker.tls_ca, timeout=broker.give_up_s,
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ class Tick(NamedTuple):
 
 
 class Unlink(NamedTuple):
-    """Drop a neighbour, and what it is owed."""
+    """Drop a neighbour, and what is unacked by it."""
 
     broker: str
 

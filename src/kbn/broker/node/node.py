@@ -8,7 +8,7 @@ and a loaded node commits rarely and a calm one at once.
 **Who is who.** A connection is nobody's until its first message. It may first ask for our name
 (`Who`). `Connect` makes it a client's, `Greet` a neighbour's, when the authorizer admits the
 name; behind mutual TLS the name must be the certificate's. A newer connection takes the place
-of an older one of the same client and run. `neighbourhood.py` decides between crossing ones.
+of an older one of the same client and epoch. `neighbourhood.py` decides between crossing ones.
 
 **What is bounded.** Connections, the time to the first message, silence, the length of frames,
 what waits to be written. A client whose socket does not drain is sent no deliveries (they wait in
@@ -22,9 +22,6 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker import node_effects as effects
-from kbn.broker import node_events as events
-from kbn.broker import notes
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -37,7 +34,6 @@ from kbn.broker.administration import (
     Unlink,
     Unlinking,
 )
-from kbn.broker.admission import Admission, check_version
 from kbn.broker.broker import Broker
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.messages import (
@@ -55,16 +51,18 @@ from kbn.broker.messages import (
     Who,
 )
 from kbn.broker.messages import Send as BrokerSend
-from kbn.broker.neighbourhood import Neighbourhood
-from kbn.broker.node_connections import NodeConnection, NodeConnections, Stage
-from kbn.broker.node_effects import (
+from kbn.broker.node import effects, events, notes
+from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
+from kbn.broker.node.effects import (
     Effect,
     LimitFrames,
     PauseReading,
     ResumeReading,
     Send,
 )
-from kbn.broker.node_settings import NodeSettings
+from kbn.broker.node.neighbourhood import Neighbourhood
+from kbn.broker.node.settings import NodeSettings
 from kbn.broker.store import MemoryStore, StoreError
 from kbn.broker.wire import (
     FrameError,
@@ -133,7 +131,7 @@ class Node:
         return self._neighbours.leaving(request)
 
     def start(self, now: float) -> list[Effect]:
-        """Begin: know the neighbours of the last run, and dial."""
+        """Begin: know the neighbours from before a restart, and dial."""
         self._now = self._ticked_at = now
         self._neighbours.start(now)
         return self._end_turn()
@@ -176,16 +174,24 @@ class Node:
                 self._requests.append(event)
             case events.MoveBroker():
                 self._neighbours.move(event, self._now)
-            case events.UseOntology(ontology, digest, table):
-                self._run_batch()
-                self._sends += self.broker.use_ontology(ontology, digest, self._now, table)
-                self.ontology_problem = ""
-                self.connections.note(notes.OntologyUsed(digest))
+            case events.UseOntology():
+                self._use_ontology(event)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
             case _:
                 assert_never(event)
+
+    def _use_ontology(self, event: events.UseOntology) -> None:
+        self.ontology_problem = ""
+        if event.digest and event.digest == self.broker.ontology_digest:
+            self.connections.note(notes.OntologyUnchanged(event.digest))
+            return
+        self._run_batch()
+        self._sends += self.broker.use_ontology(
+            event.ontology, event.digest, self._now, event.table
+        )
+        self.connections.note(notes.OntologyUsed(event.digest))
 
     # What arrives.
 
@@ -322,9 +328,9 @@ class Node:
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
-            raise InvalidInputError(f"a newer run of {connect.client!r} is attached")
+            raise InvalidInputError(f"{connect.client!r} is attached with a newer epoch")
         if older is not None and connect.epoch > older.epoch:
-            # Of the older run nothing remains.
+            # Of the older epoch nothing remains.
             self._sends += self.broker.disconnected(peer, self._now)
         if older is None:
             self.connections.note(notes.ClientAttached(peer.name, connection.address))

@@ -15,17 +15,17 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker import notes
-from kbn.broker.admission import kept_of_two
 from kbn.broker.broker import Broker
 from kbn.broker.broker_status import LinkStatus, MoveStatus
-from kbn.broker.known_peers import Farewell, InterruptedMove, KnownPeers
 from kbn.broker.messages import Bye, Greet, Peer, Refused, Send, Who
-from kbn.broker.node_connections import NodeConnection, NodeConnections
-from kbn.broker.node_effects import LimitFrames
-from kbn.broker.node_events import MoveBroker
-from kbn.broker.node_settings import LinkTo, NodeSettings
-from kbn.broker.outgoing_links import OutgoingLink, OutgoingLinks
+from kbn.broker.node import notes
+from kbn.broker.node.admission import kept_of_two
+from kbn.broker.node.connections import NodeConnection, NodeConnections
+from kbn.broker.node.effects import LimitFrames
+from kbn.broker.node.events import MoveBroker
+from kbn.broker.node.known_peers import Farewell, InterruptedMove, KnownPeers
+from kbn.broker.node.outgoing_links import OutgoingLink, OutgoingLinks
+from kbn.broker.node.settings import LinkTo, NodeSettings
 from kbn.broker.store import Store
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError
 
@@ -54,7 +54,7 @@ class Neighbourhood:
         self._may_have_former = False
 
     def start(self, now: float) -> None:
-        """Know again whom the last run knew, and dial whom we are to dial."""
+        """Recall the neighbours from before a restart, and dial those we are to dial."""
         links = list(self._known.links(self._settings.links, self._settings.token))
         self._known.recall(links)
         for link in links:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import inf
 
 from kbn.broker.messages import Bye
-from kbn.broker.node_effects import Dial
-from kbn.broker.node_settings import LinkTo
+from kbn.broker.node.effects import Dial
+from kbn.broker.node.settings import LinkTo
 
 FIRST_WAIT_S = 0.05
 LONGEST_WAIT_S = 5.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kbn.broker import notes
 from kbn.broker.messages import AnyMessage, Peer, Refused
-from kbn.broker.node_effects import Close, Effect, Note
-from kbn.broker.outgoing_links import OutgoingLink
+from kbn.broker.node import notes
+from kbn.broker.node.effects import Close, Effect, Note
+from kbn.broker.node.outgoing_links import OutgoingLink
 from kbn.errors import RemotePeerError
 
 # asked: we connected and asked for a name; new, introduced: the other side did, and may have asked;

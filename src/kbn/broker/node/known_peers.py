@@ -1,4 +1,4 @@
-"""The neighbours a broker has had, in its store, so that its next run has them from the beginning.
+"""The neighbours a broker has had, in its store, so that it has them at once after a restart.
 
 A broker that comes back must know at once to whom it owes what is published: before its neighbours
 have found it again, and before it has learnt the names of those it connects to. One that it was
@@ -20,7 +20,7 @@ from msgspec import msgpack
 
 from kbn.broker.broker import Broker
 from kbn.broker.messages import Bye, Peer
-from kbn.broker.node_settings import LinkTo, Role
+from kbn.broker.node.settings import LinkTo, Role
 from kbn.broker.store import Store
 
 NEIGHBOUR = "neighbour/"

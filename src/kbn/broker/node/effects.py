@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from kbn.broker import notes
 from kbn.broker.messages import AnyMessage
+from kbn.broker.node import notes
 
 
 class Send(NamedTuple):

@@ -52,7 +52,7 @@ class ConnectionsCrossed(NamedTuple):
 
 
 class NeighbourConnected(NamedTuple):
-    """A neighbour is connected; `again` says that it was before, in this run."""
+    """A neighbour is connected; `again` says that it was before, since this node started."""
 
     broker: str
     again: bool
@@ -101,6 +101,12 @@ class Bug(NamedTuple):
     error: Exception
 
 
+class OntologyUnchanged(NamedTuple):
+    """The ontology was loaded again and is the one in use."""
+
+    digest: str
+
+
 class OntologyUsed(NamedTuple):
     """The broker reasons with another ontology."""
 
@@ -133,6 +139,7 @@ Note: TypeAlias = (
     | MoveEnded
     | NotReading
     | Bug
+    | OntologyUnchanged
     | OntologyUsed
     | OntologyFailed
     | StoreFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kbn.broker.messages import VERSION, Bye, Connect, Greet, Who
-from kbn.broker.node_settings import NodeSettings
+from kbn.broker.node.settings import NodeSettings
 from kbn.broker.wire import FrameError
 from kbn.errors import InvalidInputError
 
