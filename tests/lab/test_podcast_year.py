@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from kbn import data
-from kbn.lab.podcast_year import (
-    HOUR_S,
+from kbn.lab.podcast_brokers import (
     ROOT,
-    Arrivals,
-    Overlay,
     clusters_of_brokers,
     clusters_of_categories,
-    drawn_notification,
     level_of,
     parents,
+)
+from kbn.lab.podcast_year import (
+    HOUR_S,
+    Arrivals,
+    Overlay,
+    drawn_notification,
     publications_before,
     run_year,
 )

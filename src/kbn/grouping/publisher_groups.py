@@ -44,15 +44,15 @@ SubscriberId = Hashable
 Connections = int | Mapping[Any, int | None] | Sequence[int | None] | None
 
 REORDER_MIN = 16
-"""So many publishers of strategy 4 come before everything is arranged anew the first time."""
+"""The number of publishers at which strategy 4 rearranges everything for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublisherCluster:
-    """A cluster: what it holds, how many publishers are connected, and how often they disturb.
+    """A cluster: what it holds, how many publishers are connected, and its false positives.
 
-    `number` counts the clusters ever made, from 1. The rate is that of one subscriber for each
-    combination and one notification of each publisher.
+    `number` counts the clusters ever made, from 1. The rate assumes one subscriber for each
+    combination and one notification from each publisher.
     """
 
     number: int
@@ -74,9 +74,11 @@ class Delivery(NamedTuple):
 
 
 class _Publisher(NamedTuple):
+    """A publisher: `kind` is its attributes as a bit mask, `number` the order of its arrival."""
+
     kind: int
     limit: int
-    number: int  # of its arrival
+    number: int
 
 
 class Groups:
@@ -119,7 +121,7 @@ class Groups:
         self._reorder_at = REORDER_MIN
         self._present = 0
 
-    # Coming and going.
+    # Publishers and subscribers arrive and depart.
 
     def arrive(
         self,
@@ -127,7 +129,7 @@ class Groups:
         advertisement: Advertisement,
         connections: int | None = None,
     ) -> None:
-        """A publisher comes; `connections` is the most it may have, None for no limit."""
+        """Add a publisher; `connections` is the most it may have, None for no limit."""
         if publisher in self._publishers:
             raise InvalidInputError(f"the publisher {publisher!r} is there already")
         kind = self.attributes.mask(advertisement, f"the publisher {publisher!r}")
@@ -147,10 +149,10 @@ class Groups:
             self.reorder()
 
     def depart(self, publisher: PublisherId) -> None:
-        """A publisher goes, and what it alone offered; clusters kept apart only for it rejoin.
+        """Remove a publisher and what it alone offered; merge clusters kept apart only for it.
 
-        Under strategy 1 nothing is left of it. Under the others the clusters may still show that it
-        was there; `rebuild` removes that trace at the price of moving more of the others.
+        Strategy 1 leaves no trace of it. With the others the clusters may still depend on it having
+        been there; `rebuild` removes that trace, and moves more of the other publishers.
         """
         kind, limit, _ = self._known(publisher)
         del self._publishers[publisher]
@@ -163,35 +165,35 @@ class Groups:
             reordering.improve_kind(self._tables, kind)
 
     def subscribe(self, subscriber: SubscriberId, combination: Iterable[str]) -> None:
-        """A subscriber comes, and is connected to the cluster of its combination.
+        """Add a subscriber, and connect it to the cluster of its combination.
 
-        Where no publisher offers it, the subscriber waits for one. Under strategy 4 a cluster is
-        looked at again when the subscribers of a combination have doubled.
+        If no publisher offers the combination, the subscriber waits for one. Strategy 4 improves a
+        cluster again whenever the subscribers of a combination have doubled.
         """
         if subscriber in self._subscribers:
             raise InvalidInputError(f"the subscriber {subscriber!r} is there already")
         mask = self.attributes.mask(combination, f"the subscriber {subscriber!r}")
         self._subscribers[subscriber] = mask
-        self._want(mask, 1)
+        self._count_subscribers(mask, 1)
         count = int(self._wanted[mask])
         cluster = self._tables.owner[mask]
         if self.strategy == "4" and cluster >= 0 and count & (count - 1) == 0:
             reordering.improve_cluster(self._tables, cluster)
 
     def unsubscribe(self, subscriber: SubscriberId) -> None:
-        """A subscriber goes."""
+        """Remove a subscriber."""
         if subscriber not in self._subscribers:
             raise InvalidInputError(f"there is no subscriber {subscriber!r} to unsubscribe")
-        self._want(self._subscribers.pop(subscriber), -1)
+        self._count_subscribers(self._subscribers.pop(subscriber), -1)
 
-    def _want(self, mask: int, more: int) -> None:
+    def _count_subscribers(self, mask: int, more: int) -> None:
         self._wanted[mask] += more
         self._tables.weight[mask] += more
 
     def reorder(self) -> bool:
-        """Arrange everything anew as strategy 4 does, if that is better; whether it was.
+        """Rearrange everything as strategy 4 does, if that is better; returns whether it was.
 
-        Strategy 4 does so by itself whenever a quarter more publishers are there.
+        Strategy 4 does this by itself whenever the publishers have grown by a quarter.
         """
         if self.strategy != "4":
             raise InvalidInputError(f"strategy {self.strategy} does not reorder; strategy 4 does")
@@ -199,21 +201,21 @@ class Groups:
         return reordered(self._tables)
 
     def rebuild(self) -> None:
-        """Make the clusters anew, as if those who departed had never come."""
+        """Make the clusters anew, as if the departed publishers had never arrived."""
         self._clear()
         for publisher in sorted(self._publishers.values(), key=lambda each: each.number):
             self._place(publisher)
 
-    # What there is.
+    # The present state.
 
     @property
     def clusters(self) -> tuple[PublisherCluster, ...]:
         """The clusters, the oldest first."""
         received, unwanted = self._arriving(self._advertised(), self._tables.publishers)
         made = []
-        for cluster in self._numbers():
+        for cluster in self._present_clusters():
             total = int(received[cluster])
-            held = self._chain(cluster)
+            held = self._combinations_in(cluster)
             made.append(
                 PublisherCluster(
                     number=int(self._tables.born[cluster]) + 1,
@@ -268,7 +270,7 @@ class Groups:
         return tuple(key for key, each in self._publishers.items() if each.kind in kinds)
 
     def deliver(self, publisher: PublisherId, notifications: int = 1) -> Delivery:
-        """What arrives at the subscribers when a publisher sends so many notifications."""
+        """What arrives at the subscribers when a publisher sends this many notifications."""
         kind = self._known(publisher).kind
         received, unwanted = departing.deliver(self._tables, kind, self._wanted)
         return Delivery(received * notifications, unwanted * notifications)
@@ -295,14 +297,16 @@ class Groups:
         return self.deliveries(wanted, sent).rate
 
     def check_invariants(self) -> None:
-        """Assert what must hold at every step, counted from nothing but who is there.
+        """Assert what must hold at every step, counted from the present publishers alone.
 
         Each combination on offer is in one cluster and no other is in any; connections are those of
         the definition; nobody has more than their limit.
         """
         tables = self._tables
         advertised = {part for each in self._publishers.values() for part in parts(each.kind)}
-        held = [mask for cluster in self._numbers() for mask in self._chain(cluster)]
+        held = [
+            mask for cluster in self._present_clusters() for mask in self._combinations_in(cluster)
+        ]
         assert len(held) == len(set(held)), "a combination is in two clusters"
         assert set(held) == advertised, "clusters hold what is advertised, and all of it"
         assert {m for m, owner in enumerate(tables.owner.tolist()) if owner >= 0} == advertised
@@ -313,7 +317,7 @@ class Groups:
             assert used == tables.used[each.kind], f"{publisher!r}: connections miscounted"
             assert used <= each.limit, f"{publisher!r} has {used} connections of {each.limit}"
 
-    # Inside.
+    # Reading the tables.
 
     def _known(self, publisher: PublisherId) -> _Publisher:
         if publisher not in self._publishers:
@@ -323,11 +327,11 @@ class Groups:
     def _kinds(self) -> list[int]:
         return [int(kind) for kind in self._tables.kinds[: self._tables.counts[lattice.KINDS]]]
 
-    def _numbers(self) -> list[int]:
+    def _present_clusters(self) -> list[int]:
         there = np.flatnonzero(self._tables.size > 0)
         return [int(cluster) for cluster in there[np.argsort(self._tables.born[there])]]
 
-    def _chain(self, cluster: int) -> list[int]:
+    def _combinations_in(self, cluster: int) -> list[int]:
         found = []
         mask = int(self._tables.first[cluster])
         while mask >= 0:

@@ -33,6 +33,14 @@ import numpy as np
 
 from kbn import data
 from kbn.filters import Bag, Constraint, Filter, Notification, Operator
+from kbn.lab.podcast_brokers import (
+    LEVELS,
+    ROOT,
+    clusters_of_brokers,
+    clusters_of_categories,
+    level_of,
+    parents,
+)
 from kbn.lab.workloads.drawing import samples
 from kbn.matching import Matcher, Poset, PosetChange
 from kbn.ontology import Class, Ontology
@@ -45,70 +53,6 @@ PUBLISHER_EVERY_S, SUBSCRIBER_EVERY_S = 600.0, 37.73
 SUBSCRIPTIONS_MEAN = 6.6
 KEYWORDS, KEYWORDS_WANTED_MAX, KEYWORDS_PUBLISHED = 80, 3, 4
 CATEGORIES_PUBLISHED = (2, 3, 4)
-ROOT = "1-1"
-
-# Level by level: the place of each broker's parent in the level above. Subtrees stay together.
-_PARENTS = (
-    (0, 0, 0, 0),
-    (0, 0, 1, 1, 2, 2, 3),
-    (0, 0, 1, 2, 2, 3, 3, 4, 5, 6),
-    (0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 9),
-)
-# The places in level 2 whose subtrees are a cluster's brokers.
-_SUBTREES = {1: ((0, 1, 2, 3),), 2: ((0, 2), (1, 3)), 3: ((0,), (1,), (2, 3))}
-# The columns of SAC'08, Figure 1, by their uppermost categories.
-_COLUMNS = (
-    ("Arts", "KidsAndFamily", "Music", "Comedy"),
-    ("Education", "Business"),
-    ("GamesAndHobbies", "GovernmentAndOrganizations"),
-    ("Health", "NewsAndPolitics", "Technology", "TVAndFilm"),
-    ("ReligionAndSpirituality", "ScienceAndMedicine"),
-    ("SocietyAndCulture", "SportsAndRecreation"),
-)
-
-
-def parents() -> dict[str, str | None]:
-    """Each of the 37 brokers, named level-place, and its parent.
-
-    >>> [name for name, parent in parents().items() if parent == ROOT]
-    ['2-1', '2-2', '2-3', '2-4']
-    """
-    found: dict[str, str | None] = {ROOT: None}
-    for level, above in enumerate(_PARENTS, 2):
-        for place, parent in enumerate(above, 1):
-            found[f"{level}-{place}"] = f"{level - 1}-{parent + 1}"
-    return found
-
-
-def level_of(broker: str) -> int:
-    return int(broker.partition("-")[0])
-
-
-def clusters_of_brokers(count: int) -> list[list[str]]:
-    """The brokers of each cluster, the root in none; for 1, 2 or 3 clusters."""
-    above = parents()
-
-    def subtree(name: str) -> int:
-        while (parent := above[name]) != ROOT:
-            assert parent is not None
-            name = parent
-        return int(name.partition("-")[2]) - 1
-
-    others = [name for name in above if name != ROOT]
-    return [[name for name in others if subtree(name) in which] for which in _SUBTREES[count]]
-
-
-def clusters_of_categories(ontology: Ontology, count: int) -> Any:
-    """For each category, in the ontology's order, the number of the cluster it belongs to."""
-    width = len(_COLUMNS) // count
-    home = data.namespace("podcast")
-    column = {home + top: at for at, tops in enumerate(_COLUMNS) for top in tops}
-    found = []
-    for category in ontology.classes:
-        tops = [column[iri] for iri in ontology.ancestors(category) if iri in column]
-        assert len(tops) == 1, f"{category} is not below exactly one uppermost category"
-        found.append(tops[0] // width)
-    return np.array(found)
 
 
 class Arrivals(NamedTuple):
@@ -377,7 +321,7 @@ def _publish_one(overlay: Overlay, rng: Generator) -> Passage:
 def _levels(overlay: Overlay, clusters: int, hour: float, made: int) -> list[dict[str, Any]]:
     """The mean table of each level's brokers."""
     rows = []
-    for level in range(1, len(_PARENTS) + 2):
+    for level in range(1, LEVELS + 1):
         nodes = [node for node in overlay.nodes.values() if level_of(node.name) == level]
         rows.append(
             {

@@ -1,9 +1,9 @@
-"""The client's side, without sockets: requests of the application and messages of brokers go in,
-effects come out.
+"""A client without sockets: requests of the application and messages of brokers go in, effects
+come out.
 
-The core repeats what was not answered, says everything again to a broker that has forgotten it,
-keeps every durable notification until a broker has stored it, and gives each notification to the
-application once, in the order of its publisher.
+The core repeats requests that were not answered, subscribes again at a broker that has forgotten
+the client, keeps every durable notification until a broker has stored it, and gives each
+notification to the application once, in the order of its publisher.
 
 It is made of parts that do not know each other; the core passes values between them:
 
@@ -70,9 +70,9 @@ REPEATED_MAX = 64
 class ClientCore:
     """One client, of any number of subscriptions, at one broker, or at two while it moves.
 
-    A method that asks for something returns what to do, like every other; the answer comes later,
-    as `Confirmed` or `Failed` with the number that the method was given or gave out. The `epoch`
-    is a number that is larger each time the client's process starts.
+    Every method returns the effects to perform. The answer to a request comes later, as `Confirmed`
+    or `Failed` with the number of the request. The `epoch` is larger each time the process of the
+    client starts.
     """
 
     def __init__(
@@ -142,26 +142,26 @@ class ClientCore:
     # What the application asks.
 
     def subscribe(self, subscription: str, *, is_text: bool = True) -> tuple[int, list[Effect]]:
-        """Subscribe; the number of the subscription, and what to do."""
+        """Subscribe; returns the number of the subscription, and the effects."""
         message = self._subscriptions.subscribe(subscription, is_text=is_text)
         self._change("subscribe", message.id, message)
         return message.id, self._finish()
 
     def unsubscribe(self, id: int) -> list[Effect]:
-        """Take a subscription back."""
+        """Withdraw a subscription."""
         message = self._subscriptions.unsubscribe(id)
         if message is not None:
             self._change("unsubscribe", id, message)
         return self._finish()
 
     def advertise(self, advertisement: str, *, is_text: bool = True) -> tuple[int, list[Effect]]:
-        """Say what will be published; confirmed when the whole network knows."""
+        """Advertise what will be published; confirmed when the whole network knows."""
         message = self._subscriptions.advertise(advertisement, is_text=is_text)
         self._change("advertise", message.id, message)
         return message.id, self._finish()
 
     def unadvertise(self, id: int) -> list[Effect]:
-        """Take an advertisement back."""
+        """Withdraw an advertisement."""
         message = self._subscriptions.unadvertise(id)
         if message is not None:
             self._change("unadvertise", id, message)
@@ -199,14 +199,14 @@ class ClientCore:
         return self._finish()
 
     def consumed(self, delivered: Delivered) -> list[Effect]:
-        """The application is done with a notification: another may be sent."""
+        """The application has handled a notification, so the broker may send another."""
         session = self._sessions.get(delivered.broker)
         if session is not None:
             self._send_all(session, session.inbox.done_with(delivered.delivery))
         return self._finish()
 
     def acknowledge(self) -> list[Effect]:
-        """Acknowledge everything that is done with, without waiting for more: before the end."""
+        """Acknowledge everything that was handled, without waiting for more; before closing."""
         for session in self._sessions.values():
             if session.state == "attached":
                 self._send_all(session, session.inbox.acknowledge())
@@ -215,7 +215,7 @@ class ClientCore:
     # What happens.
 
     def connected(self, broker: str, now: float) -> list[Effect]:
-        """A connection to a broker stands (again): say who we are."""
+        """A connection to a broker is open, or open again: send `Connect`."""
         session = self._sessions.get(broker)
         if session is not None:
             self._connect(session)
@@ -232,7 +232,7 @@ class ClientCore:
         return self._finish()
 
     def unreachable(self, broker: str, reason: str) -> list[Effect]:
-        """A broker we were sent to cannot be reached: stay."""
+        """The broker we move to cannot be reached: stay where we are."""
         if self.is_arriving_at(broker):
             self._out.append(Failed("move", 0, "TransportError", reason))
             self._take(MoveEvent.TURNED_AWAY)
@@ -281,7 +281,7 @@ class ClientCore:
         return self._finish()
 
     def tick(self, now: float) -> list[Effect]:
-        """Do what is due by the clock: give signs of life, repeat what was not answered."""
+        """Do what is due by the clock: send heartbeats, repeat what was not answered."""
         if self._heartbeat.is_due(now):
             for session in self._sessions.values():
                 if session.state == "attached":
@@ -329,7 +329,7 @@ class ClientCore:
             self._publish()
 
     def _subscribe_again(self, session: BrokerSession) -> None:
-        """Say every subscription and advertisement to a broker that knows none of them.
+        """Request every subscription and advertisement at a broker that knows none of them.
 
         The application has had its confirmation, or still waits for it under the same number.
         """
@@ -359,7 +359,7 @@ class ClientCore:
             self._send_all(session, sendable)
 
     def _answered(self, request: Request, session: BrokerSession) -> bool:
-        """Whether an answer was waited for; barriers may have waited for it, too."""
+        """Whether an answer was expected; sends the barriers that waited for it."""
         was_waiting = session.requests.answered(request)
         if was_waiting and request.what in CHANGES:
             self._send_all(session, session.requests.barriers())
@@ -395,7 +395,7 @@ class ClientCore:
     # Publishing.
 
     def _publish(self) -> None:
-        """Send what waits, as far as the broker's grant goes; nothing while moving."""
+        """Send what waits, up to the credit that the broker granted; nothing while moving."""
         home = self._home
         if home.state == "attached" and self._move.may_publish:
             for publish in self._publisher.sendable():
