@@ -111,6 +111,7 @@ class Plan:
         """This plan with one more broker for a cluster.
 
         >>> from kbn.data import namespace, path
+        >>> from kbn.ontology import Ontology
         >>> from kbn.placement import plan
         >>> made = plan(Ontology.load(path("animals")), ["top", "left", "right"])
         >>> cats = namespace("animals") + "Cats"
