@@ -46,7 +46,7 @@ class Permission:
 
     def check_manage(self) -> None:
         if not self.manage:
-            raise NotAllowedError("you may not instruct this broker: it takes a manager's token")
+            raise NotAllowedError("you may not instruct this broker: it takes the right `manage`")
 
 
 class Authorizer(Protocol):

@@ -128,7 +128,7 @@ def _print_neighbours(about: dict[str, Any]) -> None:
     if rows:
         typer.echo()
         columns = (
-            "neighbour", "role", "state", "wants", "told roots", "queued", "unacked", "dropped",
+            "neighbour", "role", "state", "wants", "told", "queued", "unacked", "dropped",
         )  # fmt: skip
         print_table(rows, columns=columns)
 

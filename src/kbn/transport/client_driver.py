@@ -91,7 +91,7 @@ class ClientDriver:
         except TimeoutError:
             await self.end()
             raise TransportError(
-                f"{self.url} did not answer within {timeout_s} s: is a broker running there?"
+                f"{self.url} did not answer within {timeout_s:g} s: is a broker running there?"
                 + (f" ({self._problem})" if self._problem else "")
             ) from None
         except BaseException:

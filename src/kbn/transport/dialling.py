@@ -42,7 +42,7 @@ async def ask_name(url: str, tls: ssl.SSLContext | None = None) -> str:
             reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
             try:
                 writer.write(wire.encode(Who()))
-                answer = decode_name(await _first_frame(reader))
+                answer = decode_name(await _first_frame(reader, address.tls))
             finally:
                 writer.close()
     except (OSError, TimeoutError, FrameError) as error:
@@ -52,11 +52,12 @@ async def ask_name(url: str, tls: ssl.SSLContext | None = None) -> str:
     return answer.broker
 
 
-async def _first_frame(reader: asyncio.StreamReader) -> bytes:
+async def _first_frame(reader: asyncio.StreamReader, tls: bool) -> bytes:
     frames = FrameReader(NAME_BYTES_MAX)
     while True:
         data = await reader.read(NAME_BYTES_MAX)
         if not data:
-            raise FrameError("it closed the connection without a word")
+            hint = "" if tls else "; if it uses TLS, its URL begins with kbns://"
+            raise FrameError(f"it closed the connection without an answer{hint}")
         if found := frames.feed(data):
             return found[0]

@@ -63,9 +63,11 @@ def _load_certificate(context: ssl.SSLContext, certificate: str | Path, key: str
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidInputError(
-            f"{certificate} and {key} are not a certificate and its key: {error}"
-        ) from None
+        if certificate == key:
+            what = f"{certificate} is not a certificate with its key (--tls-key names another file)"
+        else:
+            what = f"{certificate} and {key} are not a certificate and its key"
+        raise InvalidInputError(f"{what}: {error}") from None
 
 
 def _load_authority(context: ssl.SSLContext, path: str | Path) -> None:
