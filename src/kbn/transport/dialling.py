@@ -57,7 +57,7 @@ async def _first_frame(reader: asyncio.StreamReader, tls: bool) -> bytes:
     while True:
         data = await reader.read(NAME_BYTES_MAX)
         if not data:
-            hint = "" if tls else "; if it uses TLS, its URL begins with kbns://"
-            raise FrameError(f"it closed the connection without an answer{hint}")
+            hint = "it wants your certificate" if tls else "it uses TLS: write kbns://"
+            raise FrameError(f"it closed the connection without an answer; perhaps {hint}")
         if found := frames.feed(data):
             return found[0]
