@@ -26,6 +26,7 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
         Settings(subscribers=(0,))
 
 
+@pytest.mark.slow
 def test_subscribers_move_between_processes_and_nothing_is_lost_doubled_or_disordered() -> None:
     report = move_bench.run(move_bench.Settings(subscribers=12, rate=400))
     assert [row.how for row in report.rows] == ["with their broker", "one by one"]

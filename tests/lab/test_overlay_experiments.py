@@ -12,6 +12,7 @@ from kbn.lab.experiments import mobility, static_hops
 from kbn.lab.experiments.one_semantic_filter import indications
 from kbn.lab.report import save, write_report
 
+pytestmark = pytest.mark.slow  # the four take a minute together
 OURS = ("mobility", "one-semantic-filter", "podcast", "static-hops")
 
 

@@ -113,6 +113,7 @@ def test_more_candidates_than_fit_in_one_go_are_all_looked_at() -> None:
         assert answers.cost[0] == 6
 
 
+@pytest.mark.slow
 def test_distances_that_pass_sixteen_bits_are_found() -> None:
     count = 900
     chain = [(one, one + 1, 100) for one in range(count - 1)]
@@ -160,6 +161,7 @@ def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     return table[:, 0].copy(), table[:, 1].copy()
 
 
+@pytest.mark.slow
 def test_a_set_so_large_that_its_cost_does_not_fit_is_refused() -> None:
     found = finder(2, [(0, 1, 100), (1, 0, 100), (1, 0, 3)])
     zero, many = np.zeros(1, dtype=np.int64), np.array([10**10], dtype=np.int64)

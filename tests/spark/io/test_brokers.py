@@ -430,6 +430,7 @@ class Flow:
         return writer.start(str(self._root / "out"))
 
 
+@pytest.mark.slow
 def test_a_stream_between_brokers_loses_and_doubles_nothing_when_all_are_disturbed(
     with_kbn: SparkSession, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def registered(spark: SparkSession) -> None:
     register(spark)
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_again_appended_or_overwritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
