@@ -63,6 +63,7 @@ from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.kept import ENVELOPES, Kept
 from kbn.broker.limits import ClientLimits
@@ -91,7 +92,7 @@ from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
 from kbn.broker.outbox import Outbox
-from kbn.broker.route import HOPS_MAX, route
+from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
 from kbn.broker.settings import Settings, SettingsGiven
@@ -109,6 +110,7 @@ class Broker:
     """One node of the overlay; `Settings` says what its arguments mean."""
 
     def __init__(self, name: str, **given: Unpack[SettingsGiven]) -> None:
+        check_name(name, "broker")
         settings, store = Settings.of(given), given.get("store")
         now, digest = given.get("now", 0.0), given.get("ontology_digest", "")
         self.name = name
@@ -424,7 +426,8 @@ class Broker:
         came_from: str | None,
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
-        if envelope.hops >= HOPS_MAX:
+        path = envelope.path
+        if envelope.hops >= HOPS_MAX or (path is not None and len(path) >= HOPS_MAX):
             self._counts["dropped"] += 1
             return
         is_repetition = False
@@ -434,7 +437,7 @@ class Broker:
             if known == view:
                 return
             is_repetition = known is not None
-        path = None if envelope.path is None else (*envelope.path, self.name)
+        path = None if path is None else (*path, self.name)
         envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         move = self._mover.move
         if move is not None:
@@ -577,7 +580,7 @@ class Broker:
         self._remove_neighbour(name)
 
     def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
-        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
+        bye = Bye(self.name, self._neighbours.epoch, shortened(reason), cause)
         self._outbox.send(Peer("broker", name), bye)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:

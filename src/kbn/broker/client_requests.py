@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import assert_never
 
 from kbn.broker.access import NotConnectedError
@@ -13,6 +12,7 @@ from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fields import SECONDS_MAX, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.messages import (
     AdminReply,
@@ -258,7 +258,7 @@ class ClientRequests:
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
         session.limits.check_content(len(publish.content))
-        if not isfinite(publish.time):
+        if not abs(publish.time) <= SECONDS_MAX:
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
         session.permission.check_publish(notification)
@@ -337,4 +337,4 @@ def _refusal(message: FromClient, error: KbnError) -> Refused:
     reference = next((getattr(message, name) for name in names if hasattr(message, name)), 0)
     durable = isinstance(message, Publish) and message.durable
     what = str(message.__struct_config__.tag)
-    return Refused(what, reference, type(error).__name__, str(error), durable)
+    return Refused(what, reference, type(error).__name__, shortened(str(error)), durable)
