@@ -9,7 +9,7 @@ from kbn.broker import (
     store,
     wire,
 )
-from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
+from kbn.broker.access import AllowAll, Authorizer, Permission
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.broker_status import BrokerStatus
@@ -26,6 +26,7 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
+from kbn.broker.limits import ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -86,6 +87,7 @@ __all__ = [
     "BrokerStatus",
     "Bye",
     "ClientCore",
+    "ClientLimits",
     "ClientSession",
     "ClientSettings",
     "Confirmed",
@@ -105,7 +107,7 @@ __all__ = [
     "Grant",
     "Greet",
     "HangUp",
-    "Limits",
+    "LimitsGiven",
     "LinkTo",
     "MemoryStore",
     "Moved",

@@ -1,16 +1,18 @@
-"""Who may do what, and how much: permissions and limits.
+"""Who may do what: permissions.
 
 An authorizer decides from a client's name and token what it may do. Attributes name what it may
-publish and subscribe to; `manage` allows instructions to the broker itself (moving clients, say).
+publish and subscribe to; `manage` allows instructions to the broker itself (moving clients, say),
+`block` to have publishers wait when the client is slow. `limits.py` says how much it may use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from kbn.errors import KbnError, LimitError
+from kbn.broker.limits import LimitsGiven
+from kbn.errors import KbnError
 from kbn.filters import Subscription
 
 
@@ -24,11 +26,16 @@ class NotConnectedError(KbnError):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What one client may do; None allows any attribute."""
+    """What one client may do; None allows any attribute.
+
+    `limits` has those that are other than everybody's.
+    """
 
     publish: frozenset[str] | None = None
     subscribe: frozenset[str] | None = None
     manage: bool = True
+    block: bool = True
+    limits: LimitsGiven = field(default_factory=LimitsGiven, hash=False)
 
     def check_publish(self, attributes: Iterable[str]) -> None:
         _check("publish", self.publish, attributes)
@@ -48,6 +55,13 @@ class Permission:
         if not self.manage:
             raise NotAllowedError("you may not instruct this broker: it takes the right `manage`")
 
+    def check_block(self) -> None:
+        if not self.block:
+            raise NotAllowedError(
+                "you may not stop publishers when you are slow: it takes the right `block`, or "
+                "connect with when_slow='drop'"
+            )
+
 
 class Authorizer(Protocol):
     """Decides what a client may do; None when it may not come in."""
@@ -60,36 +74,6 @@ class AllowAll:
 
     def admit(self, name: str, token: str) -> Permission | None:
         return Permission()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one client or neighbour may use of a broker."""
-
-    content_bytes: int = 1 << 20
-    subscriptions: int = 1_000_000
-    constraints: int = 100
-    filters: int = 64
-    window: int = 100_000
-    queue: int = 10_000
-    publish_ahead: int = 1_000
-
-    def check_subscription(self, subscription: Subscription, held: int) -> None:
-        """Raise `LimitError` when one more subscription, or one such, is too much."""
-        self._check("subscriptions per client", held + 1, self.subscriptions)
-        self._check("filters per subscription", len(subscription.filters), self.filters)
-        most = max(len(filter) for filter in subscription.filters)
-        self._check("constraints per filter", most, self.constraints)
-
-    def check_content(self, size: int) -> None:
-        self._check("bytes per notification", size, self.content_bytes)
-
-    @staticmethod
-    def _check(what: str, number: int, maximum: int) -> None:
-        if number > maximum:
-            raise LimitError(
-                f"{number} {what}: the limit is {maximum}", limit=what, maximum=maximum
-            )
 
 
 def _check(verb: str, allowed: frozenset[str] | None, attributes: Iterable[str]) -> None:

@@ -41,7 +41,6 @@ from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker.access import Limits
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -66,6 +65,7 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.interests import Interests
 from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
     Announce,
@@ -339,7 +339,7 @@ class Broker:
         return self._settings.routing
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ClientLimits:
         return self._settings.limits
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.deliveries import Deliveries
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Hops, Peer
 from kbn.broker.publications import Publications
 from kbn.filters import Subscription
@@ -23,6 +24,7 @@ class ClientSession:
     epoch: int
     permission: Permission
     deliveries: Deliveries
+    limits: ClientLimits
     publications: Publications = field(default_factory=Publications)
     is_connected: bool = True
     with_path: bool = False
@@ -58,8 +60,9 @@ class ClientSession:
     def room_bytes(self, room_bytes: float) -> None:
         self.deliveries.room_bytes = room_bytes
 
-    def connect(self, connect: Connect, limits: Limits) -> None:
-        """Begin a connection."""
+    def connect(self, connect: Connect, permission: Permission, limits: ClientLimits) -> None:
+        """Begin a connection, with what the client may do and use now."""
+        self.permission, self.limits = permission, limits
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
         self.with_path = connect.with_path

@@ -16,8 +16,8 @@ from typing import Literal
 
 from msgspec import msgpack
 
-from kbn.broker.access import Limits
 from kbn.broker.kept import ENVELOPES
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Deliver, Envelope
 from kbn.broker.unacked import UnackedQueue
 
@@ -43,7 +43,7 @@ class Deliveries:
     progress_at: float = 0.0
     stops: set[str] = field(default_factory=set)
 
-    def connect(self, connect: Connect, limits: Limits, *, is_new_epoch: bool) -> None:
+    def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
         self.window = max(1, min(connect.window, limits.window))
         self.when_slow = connect.when_slow
@@ -53,7 +53,7 @@ class Deliveries:
         if self.unacked is not None:
             self.unacked.rewind()
 
-    def push(self, wanted_by: tuple[int, ...], envelope: Envelope, limits: Limits) -> None:
+    def push(self, wanted_by: tuple[int, ...], envelope: Envelope, limits: ClientLimits) -> None:
         """Queue a delivery that may be lost, at the cost of the oldest when the queue is full."""
         if len(self.queue) >= limits.queue:
             self.queue.popleft()
@@ -88,11 +88,11 @@ class Deliveries:
         self.sent = max(0, self.credit - self.window)
         self.progress_at = now
 
-    def is_full(self, limits: Limits) -> bool:
+    def is_full(self, limits: ClientLimits) -> bool:
         """Whether its publishers should wait."""
         return self.when_slow == "block" and len(self.queue) >= limits.queue // 4
 
-    def has_room(self, limits: Limits) -> bool:
+    def has_room(self, limits: ClientLimits) -> bool:
         """Whether its publishers may go on."""
         return len(self.queue) <= limits.queue // 8
 
