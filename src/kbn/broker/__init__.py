@@ -9,7 +9,8 @@ from kbn.broker import (
     store,
     wire,
 )
-from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
+from kbn.broker.access import AllowAll, Authorizer, Limits, NotAllowedError, Permission
+from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, digest_of
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.broker_status import BrokerStatus
@@ -75,6 +76,7 @@ from kbn.broker.wire import (
 
 __all__ = [
     "VERSION",
+    "AccessRules",
     "AdminBody",
     "AdminResult",
     "Alive",
@@ -96,6 +98,7 @@ __all__ = [
     "Delivered",
     "Dial",
     "Effect",
+    "Entry",
     "Envelope",
     "Failed",
     "Forward",
@@ -111,6 +114,7 @@ __all__ = [
     "Moved",
     "Node",
     "NodeSettings",
+    "NotAllowedError",
     "NotificationId",
     "OntologyChanged",
     "Peer",
@@ -120,6 +124,7 @@ __all__ = [
     "Role",
     "Routing",
     "RoutingTable",
+    "RulesInForce",
     "Send",
     "ServerLimits",
     "SqliteStore",
@@ -136,6 +141,7 @@ __all__ = [
     "decode_from_client",
     "decode_name",
     "decode_opening",
+    "digest_of",
     "node_effects",
     "node_events",
     "notes",

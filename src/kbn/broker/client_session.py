@@ -15,14 +15,16 @@ from kbn.filters import Subscription
 class ClientSession:
     """One client; it is kept while the client is away if the client is durable.
 
-    `redirect` is the broker and the url it is sent to, `leaving` the number of its request to be
-    forgotten, `hops` what it last told of the distances its notifications came.
+    `token` is what it showed when it came, `redirect` the broker and the url it is sent to,
+    `leaving` the number of its request to be forgotten, `hops` what it last told of the distances
+    its notifications came.
     """
 
     peer: Peer
     epoch: int
     permission: Permission
     deliveries: Deliveries
+    token: str = ""
     publications: Publications = field(default_factory=Publications)
     is_connected: bool = True
     with_path: bool = False
@@ -39,6 +41,11 @@ class ClientSession:
     @property
     def name(self) -> str:
         return self.peer.name
+
+    def allow(self, permission: Permission) -> None:
+        """From now on it may do this."""
+        self.permission = permission
+        self.deliveries.shown = permission.subscribe
 
     @property
     def is_durable(self) -> bool:
@@ -62,6 +69,7 @@ class ClientSession:
         """Begin a connection."""
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
+        self.token = connect.token
         self.with_path = connect.with_path
         self.epoch = connect.epoch
         self.deliveries.connect(connect, limits, is_new_epoch=is_new_epoch)
