@@ -72,7 +72,7 @@ class Feeds:
         return feed is not None
 
     def withdraw(self, id: int, error: KbnError) -> list[Delivered]:
-        """A subscription is not allowed any more: its feed ends with the error; what is done with."""
+        """A subscription is not allowed any more: its feed ends so. What is done with."""
         feed = self._feeds.pop(id, None)
         left = [] if feed is None else feed.end(error)
         return [delivered for item in left for delivered in self.done_with(item)]
