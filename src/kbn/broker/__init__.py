@@ -9,7 +9,7 @@ from kbn.broker import (
     store,
     wire,
 )
-from kbn.broker.access import AllowAll, Authorizer, Limits, NotAllowedError, Permission
+from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
 from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, digest_of
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
@@ -27,6 +27,7 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
+from kbn.broker.limits import ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -88,6 +89,7 @@ __all__ = [
     "BrokerStatus",
     "Bye",
     "ClientCore",
+    "ClientLimits",
     "ClientSession",
     "ClientSettings",
     "Confirmed",
@@ -108,7 +110,7 @@ __all__ = [
     "Grant",
     "Greet",
     "HangUp",
-    "Limits",
+    "LimitsGiven",
     "LinkTo",
     "MemoryStore",
     "Moved",

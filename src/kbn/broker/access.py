@@ -1,17 +1,19 @@
-"""Who may do what, and how much: permissions and limits.
+"""Who may do what: permissions.
 
 An authorizer decides from a client's name and token what it may do. Attributes name what it may
-publish and subscribe to; `manage` allows instructions to the broker itself (moving clients, say).
+publish and subscribe to; `manage` allows instructions to the broker itself (moving clients, say),
+`block` to have publishers wait when the client is slow. `limits.py` says how much it may use.
 `access_rules.py` is the authorizer that an access file describes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from kbn.errors import KbnError, LimitError
+from kbn.broker.limits import LimitsGiven
+from kbn.errors import KbnError
 from kbn.filters import Subscription
 
 KnownBy: TypeAlias = Literal["proof", "claim", "shared", "trust"]
@@ -37,7 +39,7 @@ class Permission:
 
     `subscribe` names the attributes that it may ask for and is shown. With `block` its publishers
     may be stopped when it is slow; with `ontologies` a manager may have ontologies loaded.
-    `known_by` says what its name rests on.
+    `limits` has those that are other than everybody's. `known_by` says what its name rests on.
     """
 
     publish: frozenset[str] | None = None
@@ -45,6 +47,7 @@ class Permission:
     manage: bool = True
     block: bool = True
     ontologies: bool = True
+    limits: LimitsGiven = field(default_factory=LimitsGiven, hash=False)
     known_by: KnownBy = "proof"
 
     def check_publish(self, attributes: Iterable[str]) -> None:
@@ -72,8 +75,8 @@ class Permission:
     def check_block(self) -> None:
         if not self.block:
             raise NotAllowedError(
-                "you may not stop publishers: connect with when_slow='drop', or get the right "
-                "`block`"
+                "you may not stop publishers when you are slow: it takes the right `block`, or "
+                "connect with when_slow='drop'"
             )
 
 
@@ -112,36 +115,6 @@ def admits_broker(authorizer: Authorizer, name: str, token: str) -> bool:
     """
     admits = getattr(authorizer, "admit_broker", None)
     return admits is not None and bool(admits(name, token))
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one client or neighbour may use of a broker."""
-
-    content_bytes: int = 1 << 20
-    subscriptions: int = 1_000_000
-    constraints: int = 100
-    filters: int = 64
-    window: int = 100_000
-    queue: int = 10_000
-    publish_ahead: int = 1_000
-
-    def check_subscription(self, subscription: Subscription, held: int) -> None:
-        """Raise `LimitError` when one more subscription, or one such, is too much."""
-        self._check("subscriptions per client", held + 1, self.subscriptions)
-        self._check("filters per subscription", len(subscription.filters), self.filters)
-        most = max(len(filter) for filter in subscription.filters)
-        self._check("constraints per filter", most, self.constraints)
-
-    def check_content(self, size: int) -> None:
-        self._check("bytes per notification", size, self.content_bytes)
-
-    @staticmethod
-    def _check(what: str, number: int, maximum: int) -> None:
-        if number > maximum:
-            raise LimitError(
-                f"{number} {what}: the limit is {maximum}", limit=what, maximum=maximum
-            )
 
 
 def _check(verb: str, allowed: frozenset[str] | None, attributes: Iterable[str]) -> None:

@@ -68,7 +68,7 @@ class AccessChange:
         self._requests.detach(session)
 
     def _hold_to(self, permission: Permission, session: ClientSession) -> None:
-        session.allow(permission)
+        self._clients.allow(session, permission)
         for id, subscription in list(session.subscriptions.items()):
             if (error := _objection(permission.check_subscribe, subscription)) is not None:
                 self._requests.withdraw_subscription(session, id, error)

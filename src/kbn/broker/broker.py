@@ -41,7 +41,7 @@ from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker.access import Limits, Permission, admits_broker
+from kbn.broker.access import Permission, admits_broker
 from kbn.broker.access_change import AccessChange
 from kbn.broker.administration import (
     AdminBody,
@@ -67,6 +67,7 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.interests import Interests
 from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
     Announce,
@@ -361,7 +362,7 @@ class Broker:
         return self._settings.routing
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ClientLimits:
         return self._settings.limits
 
     @property

@@ -164,10 +164,10 @@ class ClientRequests:
         self.check_owner(connect, permission)
         if known is not None and connect.epoch < known.epoch:
             raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
-        if connect.when_slow == "block":
-            permission.check_block()
         if connect.durable and not settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if connect.when_slow == "block":
+            permission.check_block()
         is_resumed = known is not None and known.epoch == connect.epoch
         session = self._clients.connect(connect, sender, permission)
         self._outbox.send(sender, self._welcome(session, is_resumed))
@@ -277,7 +277,7 @@ class ClientRequests:
 
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
-        self._settings.limits.check_content(len(publish.content))
+        session.limits.check_content(len(publish.content))
         if not isfinite(publish.time):
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
@@ -309,7 +309,7 @@ class ClientRequests:
         known = session.subscriptions.get(id)
         if known == subscription:
             return
-        self._settings.limits.check_subscription(subscription, len(session.subscriptions))
+        session.limits.check_subscription(subscription, len(session.subscriptions))
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
@@ -339,7 +339,7 @@ class ClientRequests:
         )
         if id not in session.advertisements:
             held = len(session.advertisements)
-            self._settings.limits.check_subscription(advertisement, held)
+            session.limits.check_subscription(advertisement, held)
             session.advertisements[id] = advertisement
             self._interests.advertise((session.peer, id), advertisement)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.deliveries import Deliveries
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Hops, Peer
 from kbn.broker.publications import Publications
 from kbn.filters import Subscription
@@ -24,6 +25,7 @@ class ClientSession:
     epoch: int
     permission: Permission
     deliveries: Deliveries
+    limits: ClientLimits
     token: str = ""
     publications: Publications = field(default_factory=Publications)
     is_connected: bool = True
@@ -42,9 +44,9 @@ class ClientSession:
     def name(self) -> str:
         return self.peer.name
 
-    def allow(self, permission: Permission) -> None:
-        """From now on it may do this."""
-        self.permission = permission
+    def allow(self, permission: Permission, limits: ClientLimits) -> None:
+        """From now on it may do this, and use so much."""
+        self.permission, self.limits = permission, limits
         self.deliveries.shown = permission.subscribe
 
     @property
@@ -65,8 +67,9 @@ class ClientSession:
     def room_bytes(self, room_bytes: float) -> None:
         self.deliveries.room_bytes = room_bytes
 
-    def connect(self, connect: Connect, limits: Limits) -> None:
-        """Begin a connection."""
+    def connect(self, connect: Connect, permission: Permission, limits: ClientLimits) -> None:
+        """Begin a connection, with what the client may do and use now."""
+        self.allow(permission, limits)
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
         self.token = connect.token

@@ -17,8 +17,8 @@ from typing import Literal
 from msgspec import msgpack
 from msgspec.structs import replace
 
-from kbn.broker.access import Limits
 from kbn.broker.kept import ENVELOPES
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Deliver, Envelope
 from kbn.broker.projection import projected
 from kbn.broker.unacked import UnackedQueue
@@ -53,7 +53,7 @@ class Deliveries:
     shown: frozenset[str] | None = None
     withdrawn: dict[int, int] = field(default_factory=dict)
 
-    def connect(self, connect: Connect, limits: Limits, *, is_new_epoch: bool) -> None:
+    def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
         self.window = max(1, min(connect.window, limits.window))
         self.when_slow = connect.when_slow
@@ -63,7 +63,7 @@ class Deliveries:
         if self.unacked is not None:
             self.unacked.rewind()
 
-    def push(self, wanted_by: tuple[int, ...], envelope: Envelope, limits: Limits) -> None:
+    def push(self, wanted_by: tuple[int, ...], envelope: Envelope, limits: ClientLimits) -> None:
         """Queue a delivery that may be lost, at the cost of the oldest when the queue is full."""
         if len(self.queue) >= limits.queue:
             self.queue.popleft()
@@ -106,11 +106,11 @@ class Deliveries:
         kept = ((_without(id, wanted_by), envelope) for wanted_by, envelope in self.queue)
         self.queue = deque((wanted_by, envelope) for wanted_by, envelope in kept if wanted_by)
 
-    def is_full(self, limits: Limits) -> bool:
+    def is_full(self, limits: ClientLimits) -> bool:
         """Whether its publishers should wait."""
         return self.when_slow == "block" and len(self.queue) >= limits.queue // 4
 
-    def has_room(self, limits: Limits) -> bool:
+    def has_room(self, limits: ClientLimits) -> bool:
         """Whether its publishers may go on."""
         return len(self.queue) <= limits.queue // 8
 
