@@ -194,6 +194,19 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
     assert (permission.publish, permission.subscribe) == (frozenset({"price"}), None)
 
 
+def test_an_entry_may_have_limits_of_its_own_and_rights_to_block_and_load(tmp_path: Path) -> None:
+    path = tmp_path / "access.yaml"
+    path.write_text(
+        "clients:\n  ann: {block: true, ontologies: true, limits: {queue: 5, block_s: 0.5}}\n"
+        "  bob: {}\nbrokers: {east: {token: e}}\n"
+    )
+    ann, bob, east = map(AccessFile(path).permission_of, ("ann", "bob", "east"))
+    assert ann is not None and bob is not None and east is not None
+    assert (ann.block, ann.ontologies, ann.limits) == (True, True, {"queue": 5, "block_s": 0.5})
+    assert (bob.block, bob.ontologies, bob.limits) == (False, False, {})
+    assert (east.block, east.ontologies, east.limits) == (True, True, {})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -222,6 +235,14 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
         (
             "clients:\n  ann:\n    manage: perhaps\n",
             r":3: clients.ann.manage: expected true or fal",
+        ),
+        (
+            "clients:\n  ann:\n    limits:\n      queu: 5\n",
+            r":4: clients.ann.limits.queu: unknown key; did you mean 'queue'",
+        ),
+        (
+            "clients:\n  ann:\n    limits: {queue: 0}\n",
+            r":3: clients.ann.limits.queue: expected a whole number above 0",
         ),
         ("clients:\n  ann: yes\n", r":2: clients.ann: expected token, token_sha256"),
         ("clients:\n  ann: {}\n  ann: {}\n", r":3: the key 'ann' stands twice"),

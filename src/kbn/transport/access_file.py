@@ -8,6 +8,7 @@
         manage: false                     # instruct the broker
         ontologies: false                 # as a manager, have it load ontologies
         block: false                      # stop publishers when it is slow
+        limits: {subscriptions: 100}      # other than everybody's
     brokers:
       west: {token: s3cret}
     default: {publish: [], subscribe: "*"}   # for everybody else; without it nobody else may come
@@ -19,12 +20,22 @@ uses that name, which is right behind mutual TLS only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
+from msgspec.structs import asdict
 
-from kbn.broker import AccessRules, Entry, Permission, RulesInForce, digest_of
+from kbn.broker import (
+    AccessRules,
+    ClientLimits,
+    Entry,
+    LimitsGiven,
+    Permission,
+    RulesInForce,
+    digest_of,
+)
 from kbn.config import AS_WRITTEN, Document, Form, Place, Text
 
 All = Literal["*"]
@@ -41,6 +52,21 @@ Digest = Annotated[
 ]
 
 
+Positive = Annotated[int, Meta(gt=0, lt=2**62, description="a whole number above 0")]
+Seconds = Annotated[float, Meta(gt=0, description="a number above 0")]
+
+LimitsForm: Any = defstruct(
+    "LimitsForm",
+    [
+        (each.name, (Seconds if each.name.endswith("_s") else Positive) | None, None)
+        for each in fields(ClientLimits)
+    ],
+    bases=(Form,),
+    frozen=True,
+)
+"""Limits that are other than everybody's: any of `ClientLimits`."""
+
+
 class EntryForm(Form, frozen=True):
     """What a client may do. What it does not say it does not allow."""
 
@@ -51,6 +77,7 @@ class EntryForm(Form, frozen=True):
     manage: bool = False
     ontologies: bool = False
     block: bool = False
+    limits: LimitsForm | None = None
 
 
 class BrokerEntryForm(EntryForm, frozen=True):
@@ -104,9 +131,19 @@ def _entries(form: Mapping[str, EntryForm] | None, place: Place) -> dict[str, En
 
 def _entry(form: EntryForm, place: Place) -> Entry:
     permission = Permission(
-        _allowed(form.publish), _allowed(form.subscribe), form.manage, form.block, form.ontologies
+        _allowed(form.publish),
+        _allowed(form.subscribe),
+        manage=form.manage,
+        block=form.block,
+        ontologies=form.ontologies,
+        limits=_limits(form.limits),
     )
     return Entry(permission, _digest(form, place))
+
+
+def _limits(form: Any) -> LimitsGiven:
+    given = {} if form is None else asdict(form)
+    return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
 
 def _allowed(attributes: All | tuple[str, ...]) -> frozenset[str] | None:
