@@ -49,9 +49,9 @@ class ClientLimits:
     What one subscription may be: `text_bytes` long as text or JSON, of so many `tokens` (in JSON,
     values), `filters`, `constraints` in one filter and `all_constraints` in all of them, `elements`
     in its bags; no more than `paired` in a bag that is compared pair by pair (`#>/*`, but not
-    `#>`), and bags `nested` so deep. What one notification may be: `content_bytes` long, with so many
-    elements in its bags and so much `bag_text` in them. The larger two of these are, the longer one
-    comparison of a filter with a notification takes: docs/reference/turns.md.
+    `#>`), and bags `nested` so deep. What one notification may be: `content_bytes` long, with so
+    many elements in its bags and so much `bag_text` in them. The larger these are, the longer a
+    comparison of a filter with a notification takes.
     """
 
     content_bytes: int = 1 << 20
