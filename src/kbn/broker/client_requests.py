@@ -124,13 +124,13 @@ class ClientRequests:
             case Credit(total):
                 self._clients.credit(total, session)
             case Subscribe(id, text, is_text):
-                self._subscribe(session, id, self._interests.read(text, is_text=is_text))
+                self._subscribe(session, id, self._read(session, text, is_text))
                 self._outbox.send(peer, Done("subscribe", id))
             case Unsubscribe(id):
                 self._unsubscribe(session, id)
                 self._outbox.send(peer, Done("unsubscribe", id))
             case Advertise(id, text, is_text):
-                self._advertise(session, id, self._interests.read(text, is_text=is_text))
+                self._advertise(session, id, self._read(session, text, is_text))
             case Unadvertise(id):
                 self._unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
@@ -281,6 +281,7 @@ class ClientRequests:
         if not isfinite(publish.time):
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
+        session.limits.check_notification(notification, len(publish.content))
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
@@ -304,6 +305,12 @@ class ClientRequests:
             for session in self._clients.by_name.values()
             for id, subscription in session.subscriptions.items()
         }
+
+    def _read(self, session: ClientSession, text: str, is_text: bool) -> Subscription:
+        """What a client asks for, if it is not too much to read."""
+        limits = session.limits
+        limits.check_text(text)
+        return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
         known = session.subscriptions.get(id)
