@@ -41,6 +41,8 @@ from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
+from kbn.broker.access import Permission, admits_broker
+from kbn.broker.access_change import AccessChange
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -77,6 +79,7 @@ from kbn.broker.messages import (
     Bye,
     ByeCause,
     Complete,
+    Connect,
     Echo,
     Envelope,
     Forward,
@@ -150,6 +153,8 @@ class Broker:
         self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
+        self._access = AccessChange(settings.authorizer, outbox, self._clients, self._requests)
+        self._access.obey()
 
     # What whoever runs it calls.
 
@@ -290,6 +295,24 @@ class Broker:
             if neighbour.is_connected:
                 self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
+        return self._finish()
+
+    def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:
+        """Raise a KbnError when the name of a client that comes is another's."""
+        self._outbox.now = now
+        self._requests.check_owner(connect, permission)
+
+    def access_changed(self, now: float) -> list[Send]:
+        """The authorizer decides by other rules from now on: clients obey them at once."""
+        self._outbox.now = now
+        self._access.obey()
+        return self._finish()
+
+    def expel(self, name: str, reason: str) -> list[Send]:
+        """A neighbour may not come in any more; it may come back when it may again."""
+        if name in self._neighbours.by_name:
+            self._say_bye(name, reason, "refused")
+            self._remove_neighbour(name)
         return self._finish()
 
     # Administration.
@@ -553,7 +576,7 @@ class Broker:
         try:
             self._neighbours.check_link(name, greet.role, self._mover.new)
             self._neighbours.forget_leaving(name)
-            if self._settings.authorizer.admit(name, greet.token) is None:
+            if not admits_broker(self._settings.authorizer, name, greet.token):
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
             self._say_bye(name, str(error), "refused")

@@ -30,6 +30,7 @@ class NodeConnection:
     heard_at: float
     peer: Peer | None = None
     epoch: int = 0
+    token: str = ""
     is_closing: bool = False
     is_stalled: bool = False
 
