@@ -67,7 +67,7 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
@@ -94,10 +94,12 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
 from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
@@ -125,7 +127,10 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
@@ -236,6 +241,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -243,6 +252,7 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
@@ -384,6 +394,8 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
@@ -436,7 +448,7 @@ class Broker:
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -622,8 +634,8 @@ class Broker:
         unacked = neighbour.unacked.take_all()
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()

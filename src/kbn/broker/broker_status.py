@@ -13,6 +13,7 @@ class ClientStatus(Struct, frozen=True):
     queued: int
     dropped: int
     published: int
+    queued_bytes: int = 0
 
 
 class NeighbourStatus(Struct, frozen=True):
@@ -27,6 +28,7 @@ class NeighbourStatus(Struct, frozen=True):
     unacked: int
     queued: int
     dropped: int
+    unacked_bytes: int = 0
 
 
 class LinkStatus(Struct, frozen=True):

@@ -12,7 +12,6 @@ from msgspec import msgpack
 
 from kbn.broker.broker_move import Newest
 from kbn.broker.greetings import Greetings
-from kbn.broker.kept import ENVELOPES
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
 from kbn.broker.neighbour import Link, Neighbour, Role
 from kbn.broker.neighbour_traffic import NeighbourTraffic
@@ -151,8 +150,7 @@ class NeighbourSessions:
         unacked: dict[NotificationId, Envelope] = {}
         for neighbour in self.by_name.values():
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
-            for body in neighbour.unacked.take_all():
-                envelope = ENVELOPES.decode(body)
+            for envelope in neighbour.unacked.take_all():
                 unacked[envelope.id] = envelope
             neighbour.announced.is_complete = neighbour.told.is_complete = False
         return list(unacked.values())
@@ -210,6 +208,7 @@ class NeighbourSessions:
             "wants": len(neighbour.announced.subscriptions),
             "told": 0 if told is None else len(told.filters),
             "unacked": len(neighbour.unacked),
+            "unacked_bytes": neighbour.unacked.size,
             "queued": len(neighbour.best_effort.waiting),
             "dropped": neighbour.best_effort.dropped,
         }

@@ -456,6 +456,8 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
         self._neighbours.end_turn()
         if self.store.is_dirty:
             self.store.commit()
