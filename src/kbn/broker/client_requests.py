@@ -272,6 +272,7 @@ class ClientRequests:
             publish.durable,
             everywhere=everywhere,
             path=() if session.with_path else None,
+            by_manager=session.permission.manage,
         )
         self._network.publish(envelope, notification, session)
 

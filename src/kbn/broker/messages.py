@@ -67,7 +67,8 @@ class Envelope(Struct, frozen=True, array_like=True):
 
     `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
     handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
-    know who wants it (nobody advertised it), so it is carried to every broker.
+    know who wants it (nobody advertised it), so it is carried to every broker. Its first broker
+    vouches for the name of the publisher, and with `by_manager` that it may manage.
     """
 
     publisher: str
@@ -79,6 +80,7 @@ class Envelope(Struct, frozen=True, array_like=True):
     hops: Number = 0
     everywhere: bool = False
     path: tuple[str, ...] | None = None
+    by_manager: bool = False
 
     @property
     def id(self) -> NotificationId:
