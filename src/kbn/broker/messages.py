@@ -37,9 +37,9 @@ Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Peer(NamedTuple):
-    """Whom a broker talks to."""
+    """Whom a broker talks to; of one that it never met, `name` is the url."""
 
-    kind: Literal["broker", "client"]
+    kind: Literal["broker", "client", "unmet"]
     name: str
 
 
