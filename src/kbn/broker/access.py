@@ -82,7 +82,8 @@ class Limits:
         self._check("constraints per filter", most, self.constraints)
 
     def check_content(self, size: int) -> None:
-        self._check("bytes per notification", size, self.content_bytes)
+        if size > self.content_bytes:
+            self._check("bytes per notification", size, self.content_bytes)
 
     @staticmethod
     def _check(what: str, number: int, maximum: int) -> None:

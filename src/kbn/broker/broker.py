@@ -424,9 +424,6 @@ class Broker:
         came_from: str | None,
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
-        if envelope.hops >= HOPS_MAX:
-            self._counts["dropped"] += 1
-            return
         is_repetition = False
         if self._settings.routing == "general":
             view = self._neighbours.tree.view
@@ -434,8 +431,6 @@ class Broker:
             if known == view:
                 return
             is_repetition = known is not None
-        path = None if envelope.path is None else (*envelope.path, self.name)
-        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         move = self._mover.move
         if move is not None:
             move.saw(envelope)
@@ -533,11 +528,16 @@ class Broker:
             return
         if neighbour.received.past and neighbour.received.is_past(envelope):
             return
+        if envelope.hops >= HOPS_MAX:
+            self._counts["dropped"] += 1
+            return
         try:
             notification = self._contents.read(envelope.content)
         except KbnError:
             self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return
+        path = None if envelope.path is None else (*envelope.path, self.name)
+        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         self._route(envelope, notification, came_from=neighbour.name)
 
     def _admit(self, greet: Greet, name: str) -> Neighbour | None:

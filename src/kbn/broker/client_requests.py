@@ -248,8 +248,9 @@ class ClientRequests:
             publish.time,
             publish.content,
             publish.durable,
+            hops=1,
             everywhere=everywhere,
-            path=() if session.with_path else None,
+            path=(self._network.name,) if session.with_path else None,
         )
         self._network.publish(envelope, notification, session)
 
