@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from kbn.broker import AdminBody, administration, content
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.administration import GetStatus
 from kbn.broker.broker import Broker
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     AdminReply,
     AdminRequest,
@@ -201,7 +202,7 @@ def test_no_more_is_sent_than_a_client_granted() -> None:
 
 
 def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
-    talk = Talk(limits=Limits(queue=3))
+    talk = Talk(limits=ClientLimits(queue=3))
     talk.say(ANN, Connect("ann", 1, window=1), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1), *(published(n, n) for n in range(1, 9)))
     talk.say(ANN, Credit(100))
@@ -211,7 +212,7 @@ def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
 
 
 def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
-    limits = Limits(queue=400, publish_ahead=20)
+    limits = ClientLimits(queue=400, publish_ahead=20)
     talk = Talk(limits=limits)
     talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
     [welcome] = talk.say(BOB, Connect("bob", 1))
@@ -231,7 +232,7 @@ def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
 
 
 def test_who_publishes_more_than_it_was_granted_is_refused() -> None:
-    talk = Talk(limits=Limits(publish_ahead=10))
+    talk = Talk(limits=ClientLimits(publish_ahead=10))
     talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"))
     talk.say(BOB, Connect("bob", 1))
     bob = talk.broker.clients["bob"]
@@ -276,13 +277,17 @@ def test_a_client_may_do_what_its_authorizer_allows_and_no_more(
 @pytest.mark.parametrize(
     ("limits", "message", "what"),
     [
-        (Limits(subscriptions=1), Subscribe(2, "k = 2", True), "subscriptions per client"),
-        (Limits(constraints=1), Subscribe(2, "k > 2 and k < 9", True), "constraints per filter"),
-        (Limits(filters=1), Subscribe(2, "k = 2 or k = 3", True), "filters per subscription"),
-        (Limits(content_bytes=4), published(1, "abcdefgh"), "bytes per notification"),
+        (ClientLimits(subscriptions=1), Subscribe(2, "k = 2", True), "subscriptions per client"),
+        (
+            ClientLimits(constraints=1),
+            Subscribe(2, "k > 2 and k < 9", True),
+            "constraints per filter",
+        ),
+        (ClientLimits(filters=1), Subscribe(2, "k = 2 or k = 3", True), "filters per subscription"),
+        (ClientLimits(content_bytes=4), published(1, "abcdefgh"), "bytes per notification"),
     ],
 )
-def test_what_is_too_much_is_refused(limits: Limits, message: AnyMessage, what: str) -> None:
+def test_what_is_too_much_is_refused(limits: ClientLimits, message: AnyMessage, what: str) -> None:
     talk = Talk(limits=limits)
     talk.say(ANN, Connect("ann", 1), Subscribe(1, "k = 1", True))
     [refused] = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
@@ -366,3 +371,31 @@ def test_what_was_prematched_is_delivered_as_if_it_had_not_been() -> None:
         talk.say(ANN, Subscribe(3, "k = 4", True))
         talk.say(BOB, *messages[3:])
         assert talk.delivered(ANN) == [1, 2, 4, 5]
+
+
+class Entries:
+    """Admits everybody named, with what each may do."""
+
+    def __init__(self, **entries: Permission) -> None:
+        self._entries = entries
+
+    def admit(self, name: str, token: str) -> Permission | None:
+        return self._entries.get(name)
+
+
+def test_only_who_was_granted_it_may_stop_publishers() -> None:
+    talk = Talk(authorizer=Entries(ann=Permission(block=False), bob=Permission()))
+    [refused] = talk.say(ANN, Connect("ann", 1, when_slow="block"))
+    assert isinstance(refused, Refused) and "the right `block`" in refused.reason
+    assert [type(m) for m in talk.say(ANN, Connect("ann", 1))] == [ConnAck]
+    assert [type(m) for m in talk.say(BOB, Connect("bob", 1, when_slow="block"))] == [ConnAck]
+
+
+def test_an_entry_may_change_the_limits_of_one_client() -> None:
+    entries = Entries(ann=Permission(limits={"content_bytes": 4}), bob=Permission())
+    talk = Talk(authorizer=entries, limits=ClientLimits(content_bytes=100))
+    talk.say(ANN, Connect("ann", 1))
+    talk.say(BOB, Connect("bob", 1))
+    [refused] = talk.say(ANN, published(1, "abcdefgh"))
+    assert isinstance(refused, Refused) and "bytes per notification" in refused.reason
+    assert not talk.say(BOB, published(1, "abcdefgh"))

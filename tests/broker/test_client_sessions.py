@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.kept import Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     AnyMessage,
     Connect,
@@ -39,7 +40,7 @@ class Desk:
     def __init__(self, **limits: int) -> None:
         self.store, self.outbox, sequences = MemoryStore(), Outbox(100.0), count(1)
         self.clients = ClientSessions(
-            Limits(**limits),
+            ClientLimits(**limits),
             self.store,
             self.outbox,
             lambda peer: UnackedQueue(self.store, peer, sequences),

@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import msgpack
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.deliveries import Deliveries
 from kbn.broker.kept import ENCODER, Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Connect,
     Grant,
@@ -25,6 +26,7 @@ from kbn.broker.messages import (
     ReportHops,
 )
 from kbn.broker.outbox import Outbox
+from kbn.broker.owners import Owners
 from kbn.broker.store import KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError, LimitError
@@ -32,9 +34,10 @@ from kbn.filters import Subscription
 
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
+WITHDRAWN = "withdrawn/"
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
-_UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False)
+_UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False, block=False)
 
 
 class ClientSessions:
@@ -42,7 +45,7 @@ class ClientSessions:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ClientLimits,
         store: Store,
         outbox: Outbox,
         unacked_of: Callable[[Peer], UnackedQueue],
@@ -56,6 +59,7 @@ class ClientSessions:
         self._store = store
         self._outbox = outbox
         self._unacked_of = unacked_of
+        self.owners = Owners(store)
 
     # Coming and going.
 
@@ -65,16 +69,16 @@ class ClientSessions:
         if session is None:
             unacked = self._unacked_of(peer) if connect.durable else None
             deliveries = Deliveries(unacked, connect.window, connect.when_slow)
-            session = ClientSession(peer, connect.epoch, permission, deliveries)
+            session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
-        session.permission = permission
-        session.connect(connect, self._limits)
+        session.connect(connect, permission, self._limits.changed(permission.limits))
         publications = session.publications
         publications.stored = max(publications.stored, self._stored_of(connect))
         session.heard_at = self._outbox.now
         if session.is_durable:
             deliveries = session.deliveries
             self._store.keep_client(peer.name, deliveries.window, deliveries.when_slow)
+            self.owners.keep(connect, permission)
         self._ready[peer.name] = session
         return session
 
@@ -82,12 +86,15 @@ class ClientSessions:
         """The session of a durable client that the store has kept; its subscriptions come next."""
         peer = Peer("client", kept.name)
         deliveries = Deliveries(self._unacked_of(peer), kept.window, kept.when_slow)  # type: ignore[arg-type]
-        session = ClientSession(
-            peer, 0, permission or _UNTIL_IT_COMES, deliveries, is_connected=False
-        )
+        permission = permission or _UNTIL_IT_COMES
+        limits = self._limits.changed(permission.limits)
+        session = ClientSession(peer, 0, permission, deliveries, limits, is_connected=False)
         redirect = self._store.marked(f"redirect/{kept.name}")
         if redirect is not None:
             session.redirect = msgpack.decode(redirect, type=tuple[str, str])
+        withdrawn = self._store.marked(WITHDRAWN + kept.name)
+        if withdrawn is not None:
+            deliveries.withdrawn = msgpack.decode(withdrawn, type=dict[int, int])
         self.by_name[kept.name] = session
         return session
 
@@ -96,6 +103,8 @@ class ClientSessions:
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
+            self._store.unmark(WITHDRAWN + session.name)
+            self.owners.forget(session.name)
         self.by_name.pop(session.name, None)
         self._ready.pop(session.name, None)
         self.release_publishers(session)
@@ -139,6 +148,24 @@ class ClientSessions:
             self._store.forget_subscription(session.name, id)
         return True
 
+    def allow(self, session: ClientSession, permission: Permission) -> None:
+        """From now on a client may do this, and use so much."""
+        session.allow(permission, self._limits.changed(permission.limits))
+
+    def withdraw(self, session: ClientSession, id: int) -> None:
+        """What waits for a subscription that a client may not have any more is not for it."""
+        session.deliveries.withdraw(id)
+        if session.is_durable:
+            mark = msgpack.encode(session.deliveries.withdrawn)
+            self._store.mark(WITHDRAWN + session.name, mark)
+
+    def stop_blocking(self, session: ClientSession) -> None:
+        """A client may not stop publishers any more: what is too much for it is dropped."""
+        session.deliveries.when_slow = "drop"
+        self.release_publishers(session)
+        if session.is_durable:
+            self._store.keep_client(session.name, session.deliveries.window, "drop")
+
     # What they publish.
 
     def accept(self, publish: Publish, session: ClientSession) -> bool:
@@ -155,9 +182,9 @@ class ClientSessions:
             if publications.waits_for:
                 return False
             raise LimitError(
-                f"more than {self._limits.publish_ahead} notifications ahead of what was granted",
+                f"more than {session.limits.publish_ahead} notifications ahead of what was granted",
                 limit="notifications published ahead",
-                maximum=self._limits.publish_ahead,
+                maximum=session.limits.publish_ahead,
             )
         publications.count(publish)
         if publish.durable:
@@ -175,7 +202,7 @@ class ClientSessions:
 
     def grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
-        total = session.publications.grant(self._limits.publish_ahead)
+        total = session.publications.grant(session.limits.publish_ahead)
         if total is not None:
             self._outbox.send(session.peer, Grant(total))
 
@@ -203,8 +230,8 @@ class ClientSessions:
         if deliveries.unacked is not None:
             deliveries.unacked.push(kept.key(), ENCODER.encode(tuple(ids)), kept.body())
         else:
-            deliveries.push(tuple(ids), kept.envelope, self._limits)
-            if publisher is not None and deliveries.is_full(self._limits):
+            deliveries.push(tuple(ids), kept.envelope, session.limits)
+            if publisher is not None and deliveries.is_full(session.limits):
                 publisher.publications.waits_for.add(name)
                 deliveries.stops.add(publisher.name)
         self._ready[name] = session
@@ -245,7 +272,9 @@ class ClientSessions:
             for delivery in deliveries.sendable():
                 self.delivered += 1
                 self._outbox.send(session.peer, delivery)
-        if deliveries.when_slow == "block" and deliveries.has_room(self._limits):
+            if deliveries.is_cut_short:
+                self._ready[session.name] = session
+        if deliveries.when_slow == "block" and deliveries.has_room(session.limits):
             self.release_publishers(session)
 
     def say_left(self, session: ClientSession) -> None:

@@ -98,6 +98,10 @@ class UseOntology:
     table: RoutingTable | None = None
 
 
+class AccessChanged(NamedTuple):
+    """The authorizer decides by other rules from now on: everybody is to obey them."""
+
+
 class OntologyFailed(NamedTuple):
     """An ontology could not be loaded; the one in use stays."""
 
@@ -117,4 +121,5 @@ Event: TypeAlias = (
     | MoveBroker
     | UseOntology
     | OntologyFailed
+    | AccessChanged
 )

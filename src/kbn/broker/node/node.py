@@ -53,7 +53,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.messages import Send as BrokerSend
 from kbn.broker.node import effects, events, notes
-from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.admission import Admission, authorizer_of, check_version
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node.effects import (
     Effect,
@@ -100,7 +100,7 @@ class Node:
             store=self.store,
             keeps=settings.keeps and settings.store is not None,
             advertisements=settings.advertisements,
-            authorizer=settings.authorizer,
+            authorizer=authorizer_of(settings),
             limits=settings.limits,
             keeps_roots=settings.keeps_roots,
             now=now,
@@ -178,6 +178,10 @@ class Node:
                 self._neighbours.move(event, self._now)
             case events.UseOntology():
                 self._use_ontology(event)
+            case events.AccessChanged():
+                self._run_batch()
+                self._sends += self.broker.access_changed(self._now)
+                self._sends += self._neighbours.access_changed(self._admission.objection)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
@@ -248,6 +252,8 @@ class Node:
             raise FrameError(f"this connection is {peer.name}'s: {name!r} cannot greet on it")
         if isinstance(message, Bye):
             self._neighbours.heard_bye(connection, message)
+        elif connection.link is None and message.token != connection.token:
+            raise FrameError("another token than before: make another connection to show it")
 
     def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
         """Wait until one that we have left answers; while it goes on, tell it again."""
@@ -313,10 +319,10 @@ class Node:
                 self._client_came(connection, opening)
             case Greet():
                 check_version(opening)
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 self._sends += self._neighbours.came(connection, opening, self._now)
             case Bye():
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 peer = Peer("broker", opening.broker)
                 self._sends += self.broker.receive(opening, peer, self._now)
                 self._neighbours.heard_bye(connection, opening)
@@ -326,7 +332,8 @@ class Node:
         return frames
 
     def _client_came(self, connection: NodeConnection, connect: Connect) -> None:
-        self._admission.check_client(connect, connection.certificate)
+        permission = self._admission.check_client(connect, connection, self._now)
+        self.broker.check_owner(connect, permission, self._now)
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
