@@ -41,6 +41,8 @@ from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
+from kbn.broker.access import Permission, admits_broker
+from kbn.broker.access_change import AccessChange
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -63,6 +65,7 @@ from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.kept import ENVELOPES, Kept
 from kbn.broker.limits import ClientLimits
@@ -76,6 +79,7 @@ from kbn.broker.messages import (
     Bye,
     ByeCause,
     Complete,
+    Connect,
     Echo,
     Envelope,
     Forward,
@@ -91,7 +95,7 @@ from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
 from kbn.broker.outbox import Outbox
-from kbn.broker.route import HOPS_MAX, route
+from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
 from kbn.broker.settings import Settings, SettingsGiven
@@ -109,6 +113,7 @@ class Broker:
     """One node of the overlay; `Settings` says what its arguments mean."""
 
     def __init__(self, name: str, **given: Unpack[SettingsGiven]) -> None:
+        check_name(name, "broker")
         settings, store = Settings.of(given), given.get("store")
         now, digest = given.get("now", 0.0), given.get("ontology_digest", "")
         self.name = name
@@ -148,6 +153,8 @@ class Broker:
         self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
+        self._access = AccessChange(settings.authorizer, outbox, self._clients, self._requests)
+        self._access.obey()
 
     # What whoever runs it calls.
 
@@ -326,6 +333,24 @@ class Broker:
         self._waves.begin_anew(self._neighbours.names_in_tree())
         return self._finish()
 
+    def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:
+        """Raise a KbnError when the name of a client that comes is another's."""
+        self._outbox.now = now
+        self._requests.check_owner(connect, permission)
+
+    def access_changed(self, now: float) -> list[Send]:
+        """The authorizer decides by other rules from now on: clients obey them at once."""
+        self._outbox.now = now
+        self._access.obey()
+        return self._finish()
+
+    def expel(self, name: str, reason: str) -> list[Send]:
+        """A neighbour may not come in any more; it may come back when it may again."""
+        if name in self._neighbours.by_name:
+            self._say_bye(name, reason, "refused")
+            self._remove_neighbour(name)
+        return self._finish()
+
     # Administration.
 
     def administered_by(self, administer: Callable[[AdminBody], AdminResult]) -> None:
@@ -464,9 +489,6 @@ class Broker:
         came_from: str | None,
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
-        if envelope.hops >= HOPS_MAX:
-            self._counts["dropped"] += 1
-            return
         is_repetition = False
         if self._settings.routing == "general":
             view = self._neighbours.tree.view
@@ -474,8 +496,6 @@ class Broker:
             if known == view:
                 return
             is_repetition = known is not None
-        path = None if envelope.path is None else (*envelope.path, self.name)
-        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         move = self._mover.move
         if move is not None:
             move.saw(envelope)
@@ -575,11 +595,17 @@ class Broker:
             return
         if neighbour.received.past and neighbour.received.is_past(envelope):
             return
+        path = envelope.path
+        if envelope.hops >= HOPS_MAX or (path is not None and len(path) >= HOPS_MAX):
+            self._counts["dropped"] += 1
+            return
         try:
             notification = self._contents.read(envelope.content)
         except KbnError:
             self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return
+        path = None if path is None else (*path, self.name)
+        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         self._route(envelope, notification, came_from=neighbour.name)
 
     def _admit(self, greet: Greet, name: str) -> Neighbour | None:
@@ -592,7 +618,7 @@ class Broker:
         try:
             self._neighbours.check_link(name, greet.role, self._mover.new)
             self._neighbours.forget_leaving(name)
-            if self._settings.authorizer.admit(name, greet.token) is None:
+            if not admits_broker(self._settings.authorizer, name, greet.token):
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
             self._say_bye(name, str(error), "refused")
@@ -641,7 +667,7 @@ class Broker:
         self._remove_neighbour(name)
 
     def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
-        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
+        bye = Bye(self.name, self._neighbours.epoch, shortened(reason), cause)
         self._outbox.send(Peer("broker", name), bye)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:

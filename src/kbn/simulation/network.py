@@ -58,7 +58,6 @@ class _Place:
     store: MemoryStore
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
-    reports: list[node_events.Event] = field(default_factory=list)
     wakes_at: float = inf
 
 
@@ -244,7 +243,6 @@ class Network:
         place = self._place(name)
         place.node = None
         place.store.rollback()
-        place.reports.clear()
         ends, place.ends = place.ends, {}
         for connection, end in ends.values():
             end.is_open = False
@@ -306,8 +304,7 @@ class Network:
     def _tell(self, name: str, event: node_events.Event) -> None:
         place = self._places[name]
         if place.node is not None:
-            reports, place.reports = place.reports, []
-            self._perform(name, place.node.handle([*reports, event], self.now))
+            self._perform(name, place.node.handle([event], self.now))
 
     def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
         place = self._places[name]
@@ -335,11 +332,8 @@ class Network:
             return
         for message in send.messages:
             self._links.transmit(*found, message)
-        report = node_events.Writable(send.connection)
         if send.is_cut_short:
-            self.at(self.now, lambda: self._tell(name, report))
-        else:
-            place.reports.append(report)
+            self.at(self.now, lambda: self._tell(name, node_events.Writable(send.connection)))
 
     def _noted(self, name: str, note: notes.Note) -> None:
         self.notes.append((name, note))

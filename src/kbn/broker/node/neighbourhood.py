@@ -112,8 +112,10 @@ class Neighbourhood:
             return sends
         if link.replaces is not None:
             sends += self._begin_move(link, link.replaces, name, now)
-        elif name not in self._broker.neighbours:  # else it is connected again
+        elif name not in self._broker.neighbours:
             sends += self._broker.link(name, link.to.role, link.to.token)
+        elif link.to.token:  # it may have come to us first, and then we have shown it none
+            self._broker.neighbours[name].token = link.to.token
         return sends + self._linked(connection, name, now)
 
     def _failed(self, link: OutgoingLink, error: KbnError) -> None:
@@ -168,6 +170,29 @@ class Neighbourhood:
         if peer is not None and peer.kind == "broker":
             self.links.lost(peer.name, now)
             self._connections.note(notes.NeighbourLost(peer.name))
+
+    def access_changed(self, objection: Callable[[str, str], str | None]) -> list[Send]:
+        """Turn away those who connected to us and may not come in any more.
+
+        `objection` says what is wrong with a name and its token, if anything is. One that stands in
+        the rules stays a neighbour, and may come back with the right token.
+        """
+        sends: list[Send] = []
+        for name in list(self._broker.neighbours):
+            connection = self._connections.to_broker(name)
+            if self._dialled(name) is not None or name == self._moving_to:
+                continue  # it was us who chose it
+            if not self._knows_broker(name):
+                sends += self._broker.expel(name, f"broker {name!r} is not admitted any more")
+            elif connection is not None and connection.link is None:
+                reason = objection(name, connection.token)
+                if reason is not None:
+                    self._connections.refuse(connection, reason, InvalidInputError.__name__)
+        return sends
+
+    def _knows_broker(self, name: str) -> bool:
+        knows = getattr(self._settings.authorizer, "knows_broker", None)
+        return knows is None or bool(knows(name))
 
     # Leaving and being left.
 
