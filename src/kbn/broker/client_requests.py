@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 from typing import assert_never
 
 from kbn.broker.access import NotConnectedError, Permission
@@ -13,6 +12,7 @@ from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fields import SECONDS_MAX, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.messages import (
     AdminReply,
@@ -270,8 +270,9 @@ class ClientRequests:
             publish.time,
             publish.content,
             publish.durable,
+            hops=1,
             everywhere=everywhere,
-            path=() if session.with_path else None,
+            path=(self._network.name,) if session.with_path else None,
             by_manager=session.permission.manage,
         )
         self._network.publish(envelope, notification, session)
@@ -279,7 +280,7 @@ class ClientRequests:
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
         session.limits.check_content(len(publish.content))
-        if not isfinite(publish.time):
+        if not abs(publish.time) <= SECONDS_MAX:
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
         session.limits.check_notification(notification, len(publish.content))
@@ -376,4 +377,4 @@ def _refusal(message: FromClient, error: KbnError) -> Refused:
     reference = next((getattr(message, name) for name in names if hasattr(message, name)), 0)
     durable = isinstance(message, Publish) and message.durable
     what = str(message.__struct_config__.tag)
-    return Refused(what, reference, type(error).__name__, str(error), durable)
+    return Refused(what, reference, type(error).__name__, shortened(str(error)), durable)

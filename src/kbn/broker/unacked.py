@@ -113,7 +113,12 @@ class UnackedQueue:
 
     def take_all(self) -> list[bytes]:
         """Empty the queue; the envelopes that were in it."""
-        found = [each.envelope for each in self._store.unacked(self._peer, 0, len(self))]
+        return self.take_up_to(self._last)
+
+    def take_up_to(self, sequence: int) -> list[bytes]:
+        """Empty the queue; the envelopes in it up to a sequence."""
+        unacked = self._store.unacked(self._peer, 0, len(self))
+        found = [each.envelope for each in unacked if each.sequence <= sequence]
         self._store.forget_unacked(self._peer)
         self.rewind()
         return found
