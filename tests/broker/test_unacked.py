@@ -97,7 +97,7 @@ def test_a_queue_that_is_emptied_gives_up_what_was_in_it() -> None:
     one = Queue()
     one.push(b"a", b"b")
     one.queue.next()
-    assert one.queue.take_all() == [b"a", b"b"]
+    assert [each.content for each in one.queue.take_all()] == [b"a", b"b"]
     assert len(one.queue) == one.queue.in_flight == 0
     assert one.send_all() == []
 

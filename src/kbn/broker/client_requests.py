@@ -277,8 +277,10 @@ class ClientRequests:
             publish.time,
             publish.content,
             publish.durable,
+            hops=1,
             everywhere=everywhere,
-            path=() if session.with_path else None,
+            path=(self._network.name,) if session.with_path else None,
+            by_manager=session.permission.manage,
         )
         self._network.publish(envelope, notification, session)
 

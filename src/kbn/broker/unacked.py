@@ -171,7 +171,11 @@ class UnackedQueue:
 
     def take_all(self) -> list[Envelope]:
         """Empty the queue; the envelopes that were in it."""
-        found = self._store.unacked(self._peer, 0, len(self))
+        return self.take_up_to(self._last)
+
+    def take_up_to(self, sequence: int) -> list[Envelope]:
+        """Empty the queue; the envelopes in it up to a sequence."""
+        found = (r for r in self._store.unacked(self._peer, 0, len(self)) if r.sequence <= sequence)
         read = [unacked.envelope for row in found if (unacked := self._read(row)) is not None]
         self._store.forget_unacked(self._peer)
         self.rewind()

@@ -256,7 +256,7 @@ class BrokerServer:
         report = events.Stalled if connection.is_paused else events.Writable
         if is_cut_short:
             self.tell(report(id, waiting))
-        else:
+        elif waiting:
             self._events.append(report(id, waiting))  # it can wait for the next turn
 
     def _note(self, note: notes.Note) -> None:

@@ -49,7 +49,7 @@ class Stalled(NamedTuple):
 class Writable(NamedTuple):
     """There is room: what was sent is written, but for so many bytes.
 
-    Reported after each `Send` (unless the connection is stalled), and when `Stalled` is over.
+    Reported after a `Send` that left bytes waiting or was cut short, and when `Stalled` is over.
     """
 
     connection: int
