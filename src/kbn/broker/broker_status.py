@@ -30,11 +30,15 @@ class NeighbourStatus(Struct, frozen=True):
 
 
 class LinkStatus(Struct, frozen=True):
-    """A link that the broker dials; `broker` is empty until it was reached."""
+    """A link that the broker dials; `broker` is empty until it was reached.
+
+    `kept` counts what is kept for a broker that was never met.
+    """
 
     url: str
     broker: str
     problem: str
+    kept: int = 0
 
 
 class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):

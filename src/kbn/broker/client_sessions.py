@@ -26,6 +26,7 @@ from kbn.broker.messages import (
     ReportHops,
 )
 from kbn.broker.outbox import Outbox
+from kbn.broker.owners import Owners
 from kbn.broker.store import KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError, LimitError
@@ -33,6 +34,7 @@ from kbn.filters import Subscription
 
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
+WITHDRAWN = "withdrawn/"
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
 _UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False, block=False)
@@ -57,6 +59,7 @@ class ClientSessions:
         self._store = store
         self._outbox = outbox
         self._unacked_of = unacked_of
+        self.owners = Owners(store)
 
     # Coming and going.
 
@@ -75,6 +78,7 @@ class ClientSessions:
         if session.is_durable:
             deliveries = session.deliveries
             self._store.keep_client(peer.name, deliveries.window, deliveries.when_slow)
+            self.owners.keep(connect, permission)
         self._ready[peer.name] = session
         return session
 
@@ -88,6 +92,9 @@ class ClientSessions:
         redirect = self._store.marked(f"redirect/{kept.name}")
         if redirect is not None:
             session.redirect = msgpack.decode(redirect, type=tuple[str, str])
+        withdrawn = self._store.marked(WITHDRAWN + kept.name)
+        if withdrawn is not None:
+            deliveries.withdrawn = msgpack.decode(withdrawn, type=dict[int, int])
         self.by_name[kept.name] = session
         return session
 
@@ -96,6 +103,8 @@ class ClientSessions:
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
+            self._store.unmark(WITHDRAWN + session.name)
+            self.owners.forget(session.name)
         self.by_name.pop(session.name, None)
         self._ready.pop(session.name, None)
         self.release_publishers(session)
@@ -138,6 +147,24 @@ class ClientSessions:
         if session.is_durable:
             self._store.forget_subscription(session.name, id)
         return True
+
+    def allow(self, session: ClientSession, permission: Permission) -> None:
+        """From now on a client may do this, and use so much."""
+        session.allow(permission, self._limits.changed(permission.limits))
+
+    def withdraw(self, session: ClientSession, id: int) -> None:
+        """What waits for a subscription that a client may not have any more is not for it."""
+        session.deliveries.withdraw(id)
+        if session.is_durable:
+            mark = msgpack.encode(session.deliveries.withdrawn)
+            self._store.mark(WITHDRAWN + session.name, mark)
+
+    def stop_blocking(self, session: ClientSession) -> None:
+        """A client may not stop publishers any more: what is too much for it is dropped."""
+        session.deliveries.when_slow = "drop"
+        self.release_publishers(session)
+        if session.is_durable:
+            self._store.keep_client(session.name, session.deliveries.window, "drop")
 
     # What they publish.
 
@@ -245,6 +272,8 @@ class ClientSessions:
             for delivery in deliveries.sendable():
                 self.delivered += 1
                 self._outbox.send(session.peer, delivery)
+            if deliveries.is_cut_short:
+                self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):
             self.release_publishers(session)
 

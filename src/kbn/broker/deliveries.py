@@ -15,20 +15,27 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import msgpack
+from msgspec.structs import replace
 
 from kbn.broker.kept import ENVELOPES
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Deliver, Envelope
+from kbn.broker.projection import projected
 from kbn.broker.unacked import UnackedQueue
 
 WhenSlow = Literal["drop", "block"]
+SKIPPED_MAX = 512  # in one turn: others wait meanwhile
 
 _IDS = msgpack.Decoder(tuple[int, ...])
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """`unacked` is there when the client is durable. `stops` names the publishers that wait."""
+    """`unacked` is there when the client is durable. `stops` names the publishers that wait.
+
+    The client is `shown` these attributes; None: all. Of subscriptions that were `withdrawn` from
+    it nothing is delivered up to the sequence that each had then.
+    """
 
     unacked: UnackedQueue | None
     window: int
@@ -42,6 +49,9 @@ class Deliveries:
     room_bytes: float = math.inf
     progress_at: float = 0.0
     stops: set[str] = field(default_factory=set)
+    is_cut_short: bool = False
+    shown: frozenset[str] | None = None
+    withdrawn: dict[int, int] = field(default_factory=dict)
 
     def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
@@ -61,7 +71,8 @@ class Deliveries:
         self.queue.append((wanted_by, envelope))
 
     def sendable(self) -> Iterator[Deliver]:
-        """What can be sent now."""
+        """What can be sent now; `is_cut_short` says that there is more to look at."""
+        self.is_cut_short = False
         while self.sent < self.credit and self.room_bytes > 0:
             delivery = self._next()
             if delivery is None:
@@ -88,6 +99,13 @@ class Deliveries:
         self.sent = max(0, self.credit - self.window)
         self.progress_at = now
 
+    def withdraw(self, id: int) -> None:
+        """What waits for this subscription, and for no other, is not to be delivered."""
+        if self.unacked is not None:
+            self.withdrawn[id] = self.unacked.last
+        kept = ((_without(id, wanted_by), envelope) for wanted_by, envelope in self.queue)
+        self.queue = deque((wanted_by, envelope) for wanted_by, envelope in kept if wanted_by)
+
     def is_full(self, limits: ClientLimits) -> bool:
         """Whether its publishers should wait."""
         return self.when_slow == "block" and len(self.queue) >= limits.queue // 4
@@ -102,11 +120,34 @@ class Deliveries:
         return not self.queue and (self.unacked is None or not len(self.unacked))
 
     def _next(self) -> Deliver | None:
-        if self.unacked is not None and (found := self.unacked.next()) is not None:
-            envelope, ids = ENVELOPES.decode(found.envelope), _IDS.decode(found.note)
-            return Deliver(found.sequence, True, ids, envelope, self.dropped, found.after)
-        if not self.queue:
-            return None
-        self.numbered += 1
-        wanted_by, envelope = self.queue.popleft()
-        return Deliver(self.numbered, False, wanted_by, envelope, self.dropped)
+        skipped = 0
+        while self.unacked is not None and (found := self.unacked.next()) is not None:
+            ids = _IDS.decode(found.note)
+            if self.withdrawn:
+                ids = tuple(id for id in ids if self.withdrawn.get(id, -1) < found.sequence)
+            seen = self._seen(ENVELOPES.decode(found.envelope)) if ids else None
+            if seen is not None:
+                return Deliver(found.sequence, True, ids, seen, self.dropped, found.after)
+            self.unacked.skip(found)
+            skipped += 1
+            if skipped >= SKIPPED_MAX:
+                self.is_cut_short = True
+                return None
+        while self.queue:
+            wanted_by, envelope = self.queue.popleft()
+            seen = self._seen(envelope)
+            if seen is not None:
+                self.numbered += 1
+                return Deliver(self.numbered, False, wanted_by, seen, self.dropped)
+        return None
+
+    def _seen(self, envelope: Envelope) -> Envelope | None:
+        """What the client is shown of a notification; None when it may see nothing of it."""
+        if self.shown is None:
+            return envelope
+        left = projected(envelope.content, self.shown)
+        return None if left is None else replace(envelope, content=left)
+
+
+def _without(id: int, ids: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(each for each in ids if each != id)

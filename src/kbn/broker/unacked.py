@@ -41,6 +41,7 @@ class UnackedQueue:
         self._sequences = sequences
         self._last = next(sequences)
         self._sent = 0
+        self._told = 0  # the last one sent that was not skipped
         self._ahead: deque[Unacked] = deque()
         self._ahead_is_all = False
         self._in_flight: deque[int] = deque()
@@ -82,10 +83,17 @@ class UnackedQueue:
             self._read_ahead()
         if not self._ahead:
             return None
-        unacked = self._ahead.popleft()._replace(after=self._sent)
-        self._sent = unacked.sequence
+        unacked = self._ahead.popleft()._replace(after=self._told)
+        self._sent = self._told = unacked.sequence
         self._in_flight.append(unacked.sequence)
         return unacked
+
+    def skip(self, unacked: Unacked) -> None:
+        """The one that `next` has just given is not for the peer after all."""
+        self._in_flight.pop()
+        self._told = unacked.after
+        if not self._in_flight:
+            self._store.ack(self._peer, self._sent)
 
     def ack(self, sequence: int) -> None:
         """The peer has everything up to this sequence."""
@@ -93,18 +101,24 @@ class UnackedQueue:
             return
         while self._in_flight and self._in_flight[0] <= sequence:
             self._in_flight.popleft()
-        self._store.ack(self._peer, min(sequence, self._sent))
+        # When nothing is in flight, what comes after the sequence was skipped.
+        self._store.ack(self._peer, min(sequence, self._sent) if self._in_flight else self._sent)
 
     def rewind(self) -> None:
         """Send again what was not acknowledged: the peer may not have it."""
-        self._sent = 0
+        self._sent = self._told = 0
         self._ahead.clear()
         self._in_flight.clear()
         self._ahead_is_all = False
 
     def take_all(self) -> list[bytes]:
         """Empty the queue; the envelopes that were in it."""
-        found = [each.envelope for each in self._store.unacked(self._peer, 0, len(self))]
+        return self.take_up_to(self._last)
+
+    def take_up_to(self, sequence: int) -> list[bytes]:
+        """Empty the queue; the envelopes in it up to a sequence."""
+        unacked = self._store.unacked(self._peer, 0, len(self))
+        found = [each.envelope for each in unacked if each.sequence <= sequence]
         self._store.forget_unacked(self._peer)
         self.rewind()
         return found

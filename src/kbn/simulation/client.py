@@ -25,6 +25,7 @@ class Received:
     path: tuple[str, ...] | None
     at: float
     delay_s: float
+    by_manager: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -143,6 +143,7 @@ class ClientShell:
             envelope.path,
             now,
             now - envelope.time,
+            envelope.by_manager,
         )
         client.received.append(received)
         self.carry_out(client, client.core.consumed(delivered))

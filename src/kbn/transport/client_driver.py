@@ -24,6 +24,7 @@ from kbn.broker import (
     Failed,
     HangUp,
     Moved,
+    NotAllowedError,
     OntologyChanged,
     Publish,
     Refused,
@@ -208,7 +209,9 @@ class ClientDriver:
                     self._objected(failed.reference, error)
 
     def _objected(self, subscription: int, error: KbnError) -> None:
-        if self.feeds.objected(subscription, error):
+        if isinstance(error, NotAllowedError):
+            self.consume(self.feeds.withdraw(subscription, error))
+        elif self.feeds.objected(subscription, error):
             log.warning("%s: subscription %s: %s", self.name, subscription, error)
 
     def _refused_altogether(self, error: KbnError, failed: Failed) -> None:

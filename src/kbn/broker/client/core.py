@@ -385,8 +385,10 @@ class ClientCore:
             Request("join", refused.reference)
         ):
             request = Request("join", refused.reference)
-        # One that was granted and is refused now (by a new ontology, say) is kept for later.
-        if self._answered(request, session) and session is self._home:
+        # One that was granted and is refused now by a new ontology is kept for later; one that is
+        # not allowed any more is gone.
+        is_gone = self._answered(request, session) or refused.kind == "NotAllowedError"
+        if is_gone and session is self._home:
             self._subscriptions.refused(*request)
         self._out.append(Failed(*request, refused.kind, refused.reason, refused.durable))
         if session is not self._home:
