@@ -123,8 +123,8 @@ class Input:
         typer.Option(
             "--workload",
             "-w",
-            help="podcast (default), operators, equalities, ranges, wide, service, mixed, "
-            "u20, z20, u100, z100, s20 or w20.",
+            help="podcast (default), operators, equalities, ranges, wide, service, mixed, u20, "
+            "z20, u100, z100, s20, w20, literature, literature-plain or literature-negated.",
         ),
     ] = None
     subscriptions: Annotated[

@@ -16,7 +16,9 @@ stand in memory at once, and of an Arrow table of notifications. The same seed g
 | s20        | mixed: 1-6 equalities of texts, 160 values                | all 20 attributes           |
 | w20        | mixed: ten wide ranges                                    | all 20 attributes           |
 | operators  | one constraint of each operator in turn, and an id        | every kind of value, an id  |
+| literature | seven kinds about bags of classes, years and journals     | 8-15 of 30,000 classes by Zipf, a year, a journal |
 
+`literature-plain` and `literature-negated` are of one kind each, to be compared.
 `FromFiles` is a workload of one's own subscriptions and notifications.
 """  # noqa: E501
 
@@ -29,6 +31,7 @@ from kbn.errors import InvalidInputError
 from kbn.lab.workloads.contract import CHUNK, Pair, Workload
 from kbn.lab.workloads.equalities import Equalities
 from kbn.lab.workloads.from_files import FromFiles
+from kbn.lab.workloads.literature import Literature
 from kbn.lab.workloads.mixed import NEUTRAL, Mixed, Mixture
 from kbn.lab.workloads.operators import Operators
 from kbn.lab.workloads.podcast import Podcast
@@ -41,6 +44,7 @@ __all__ = [
     "NAMES",
     "Equalities",
     "FromFiles",
+    "Literature",
     "Mixed",
     "Mixture",
     "Operators",
@@ -66,6 +70,9 @@ _MAKERS: dict[str, Callable[[int], Workload]] = {
     "service": lambda _: Service(),
     "mixed": lambda _: Mixed(),
     **{name: _neutral(name) for name in NEUTRAL},
+    "literature": lambda _: Literature(),
+    "literature-plain": lambda _: Literature("literature-plain", ("plain",)),
+    "literature-negated": lambda _: Literature("literature-negated", ("negated",)),
 }
 NAMES = tuple(_MAKERS)
 
