@@ -9,8 +9,8 @@ from kbn.filters import Filter, Subscription
 from kbn.filters.operators import Operator, split_bag_operator
 from kbn.lab.workloads import NAMES, Mixed, Mixture, Pair, workload
 from kbn.lab.workloads.mixed import NEUTRAL
-from kbn.matching import Matcher, count_batch
 from kbn.lab.workloads.operators import CASES
+from kbn.matching import Matcher, count_batch
 
 
 def first(name: str, count: int, seed: int) -> list[Pair]:
