@@ -238,7 +238,8 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
     """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
 
     The slow two get the first of the input only, as their rows say, and are compared with the index
-    on just that. A fourth engine, pivot, scans compiled arrays and gets all. Engines that disagree on one answer end the run with exit code 1.
+    on just that. A fourth engine, pivot, scans compiled arrays and gets all. Engines that disagree
+    on one answer end the run with exit code 1.
 
     \b
     Examples:

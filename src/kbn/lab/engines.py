@@ -1,7 +1,7 @@
 """The engines a benchmark runs, and what it measures of each.
 
-`measure_index` and `measure_pivot` have the whole input; `measure_slow` as much as its caps allow, in
-the order of the stream, so that what two engines had in common is simply where the smaller one
+`measure_index` and `measure_pivot` have the whole input; `measure_slow` as much as its caps allow,
+in the order of the stream, so that what two engines had in common is simply where the smaller one
 stopped. Seconds are of CPU time, but for single calls, which are too short for its clock.
 """
 

@@ -9,15 +9,15 @@ Engines of one run, over the same seeded workload:
 * `pivot`: a compiled scan of what is filed under a notification's values (`baselines/pivot.py`), at
   the size asked for, for conjunctions of equalities and ranges.
 
-Scan and poset are slow, so they get the first few subscriptions and notifications and a time cap, and
-say how many they managed. Two figures of different sizes make no ratio; so the index is also timed
-on just the subscriptions the slow engine had, and the ratio is of those two.
+Scan and poset are slow, so they get the first few subscriptions and notifications and a time cap,
+and say how many they managed. Two figures of different sizes make no ratio; so the index is also
+timed on just the subscriptions the slow engine had, and the ratio is of those two.
 
 Answers are compared twice, and one (notification, subscription) pair that differs is an error: each
 slow engine's with those of an index of the same subscriptions, and all engines' on the common part
-of their input, where the index is the one at full size. The pivot scan's count of matches must equal
-the index' for every notification. The checksum in the report is of the common
-part, so it is the same for every engine.
+of their input, where the index is the one at full size. The pivot scan's count of matches must
+equal the index' for every notification. The checksum in the report is of the common part, so it is
+the same for every engine.
 
 What is timed has run before: kernels are compiled, and the notifications used for warming up are
 not those timed. The least of up to three rounds counts, each over other notifications; rounds end

@@ -198,7 +198,7 @@ class Mixed:
         at_most, at_least = kinds < AT_MOST, (kinds < TWO_SIDED) | (kinds >= AT_MOST)
         below = np.where(kinds < TWO_SIDED, below, np.where(at_least, 1 - shares, 0.0))
         lows, highs = np.zeros((2, *wanted.shape), np.int64)
-        for attribute in np.flatnonzero(~self._coded):
+        for attribute in np.flatnonzero(~self._coded).tolist():
             mine = ranged & (wanted == attribute)
             lows[mine] = self._quantiles(attribute, below[mine])
             highs[mine] = self._quantiles(attribute, (below + shares)[mine])

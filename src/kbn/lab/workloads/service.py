@@ -1,4 +1,4 @@
-"""A service: what subscriptions of a real service look like, a little of every kind of constraint."""
+"""A service: what real subscriptions look like, a little of every kind of constraint."""
 
 from __future__ import annotations
 
