@@ -1,6 +1,6 @@
 """Mixed: equalities of few values and ranges of numbers, in any mixture.
 
-Some attributes are *coded* (a few distinct values, asked for by `=`), the others hold numbers (asked
+Some attributes are *coded* (few distinct values, asked for by `=`), the others hold numbers (asked
 for by a range, two-sided or one-sided). A filter draws its attributes by their popularity and its
 codes evenly. What selectivity the codes leave over is shared among its ranges, so that every filter
 with a range accepts about the same share of the notifications that carry its attributes. Ranges
