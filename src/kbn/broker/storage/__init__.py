@@ -6,7 +6,7 @@ from kbn.broker.storage import rows
 from kbn.broker.storage.checking import Checked, Damage, StoreDamagedError, check
 from kbn.broker.storage.copying import Restored, backup, restore
 from kbn.broker.storage.file import AfterDamage, StoreFile, Sync
-from kbn.broker.storage.repairing import Repaired, put_aside, repair
+from kbn.broker.storage.repairing import Repaired, repair
 from kbn.broker.storage.versions import VERSIONS, StoreVersion
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "Sync",
     "backup",
     "check",
-    "put_aside",
     "repair",
     "restore",
     "rows",

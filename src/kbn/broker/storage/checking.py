@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbn.broker.storage.commit_mark import SUFFIX, CommitMark
-from kbn.broker.storage.opening import connect_to_read, failed, identified
+from kbn.broker.storage.opening import ERRORS, connect_to_read, failed, identified
 from kbn.broker.storage.rows import TABLES, Table
 from kbn.broker.storage.tally import SUM_MAX, Tally, TallyError
-from kbn.broker.storage.versions import VERSIONS, StoreVersion
+from kbn.broker.storage.versions import OURS, VERSIONS, StoreVersion
 from kbn.broker.store import StoreError
 
 DAMAGE_TOLD_MAX = 100
@@ -109,18 +109,30 @@ def check(path: str | Path, versions: Sequence[StoreVersion] = VERSIONS) -> Chec
             tally = _checked_tally(connection, checked, sums)
             if tally is not None:
                 _check_commits(tally, commits, has_mark, checked)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if not is_damage(error):
             raise failed(error, path) from error
-        checked = Checked(path, 0)
+        checked = Checked(path, _header_version(connection))
         checked.found("file", str(error))
     finally:
         connection.close()
     return checked
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def _header_version(connection: sqlite3.Connection) -> int:
+    """The version that the file says it has, whatever else is damaged; 0 for another's file."""
+    try:
+        ((owner,),) = connection.execute("PRAGMA application_id")
+        ((number,),) = connection.execute("PRAGMA user_version")
+    except ERRORS:
+        return 0
+    return int(number) if owner == OURS else 0
+
+
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
     """Whether an error is about what is in the file."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
     name = getattr(error, "sqlite_errorname", "")
     return name == _ERROR or name.startswith(_OF_DAMAGE)
 
@@ -132,7 +144,7 @@ def _check_file(connection: sqlite3.Connection, version: StoreVersion, checked: 
                 checked.found("file", line.decode("utf-8", "replace"))
         if statements(connection) != sorted(version.statements):
             checked.found("file", f"its tables are not those of version {version.number}")
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if not is_damage(error):
             raise
         checked.found("file", str(error))
@@ -154,7 +166,7 @@ def _check_table(connection: sqlite3.Connection, table: Table, checked: Checked)
                 total += row[-1]
             else:
                 checked.found(table.name, f"the row {_key_of(table, row)} is damaged")
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if not is_damage(error):
             raise
         checked.found(table.name, str(error))
@@ -184,8 +196,8 @@ def _checked_tally(
     """Compare what is in the tables with what was counted."""
     try:
         tally = read_tally(connection)
-    except (sqlite3.Error, TallyError) as error:
-        if isinstance(error, sqlite3.Error) and not is_damage(error):
+    except (*ERRORS, TallyError) as error:
+        if not isinstance(error, TallyError) and not is_damage(error):
             raise
         checked.found("tally", str(error))
         return None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kbn.broker.storage.checking import CHECKED_FROM, Checked, StoreDamagedError, check, read_tally
 from kbn.broker.storage.commit_mark import SUFFIX, CommitMark
-from kbn.broker.storage.opening import connect, connect_to_read, failed, identified, locked
+from kbn.broker.storage.opening import ERRORS, connect, connect_to_read, failed, identified, locked
 from kbn.broker.storage.rows import of_mark
 from kbn.broker.storage.tally import Tally, TallyError
 from kbn.broker.storage.versions import VERSIONS, StoreVersion
@@ -61,7 +61,7 @@ def restore(
     copy, path = str(copy), str(path)
     try:
         lock = locked(path)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise failed(error, path) from error
     try:
         fresh = f"{path}.restoring"
@@ -94,7 +94,7 @@ def copy_store(
             raise StoreDamagedError(replace(checked, path=path))
         _sync(part)
         os.replace(part, to)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise failed(error, to) from error
     except OSError as error:
         raise StoreError(error.strerror or str(error), path=to) from error

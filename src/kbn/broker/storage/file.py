@@ -15,7 +15,15 @@ from typing import Any, Literal
 from kbn.broker.storage.checking import StoreDamagedError, check, read_tally
 from kbn.broker.storage.commit_mark import CommitMark
 from kbn.broker.storage.copying import copy_store
-from kbn.broker.storage.opening import connect, copy_of, failed, identified, is_empty, locked
+from kbn.broker.storage.opening import (
+    ERRORS,
+    connect,
+    copy_of,
+    failed,
+    identified,
+    is_empty,
+    locked,
+)
 from kbn.broker.storage.repairing import Repaired, rebuild
 from kbn.broker.storage.tally import Tally
 from kbn.broker.storage.versions import VERSIONS, StoreVersion, make, steps_from
@@ -52,7 +60,7 @@ class StoreFile:
             _made_ready(path, versions)
             self.repaired = _checked(path, after_damage, versions)
             self.connection = connect(path)
-        except sqlite3.Error as error:
+        except ERRORS as error:
             self._unlock()
             raise failed(error, path) from error
         except KbnError:
@@ -60,7 +68,7 @@ class StoreFile:
             raise
         try:
             self._begin_work(sync)
-        except (sqlite3.Error, OSError) as error:
+        except (*ERRORS, OSError) as error:
             self.connection.close()
             self._unlock()
             raise _unusable(error, path) from error
@@ -108,7 +116,7 @@ class StoreFile:
 
     def close(self) -> None:
         """Undo the transaction, and say in the file that it is whole by itself."""
-        with suppress(sqlite3.Error, OSError):
+        with suppress(*ERRORS, OSError):
             self.connection.rollback()
             self.reload()
             self.tally.is_open = False
@@ -193,7 +201,7 @@ def _checked(
     return rebuild(checked, versions)
 
 
-def _unusable(error: sqlite3.Error | OSError, path: str) -> StoreError:
-    if isinstance(error, sqlite3.Error):
+def _unusable(error: sqlite3.Error | UnicodeDecodeError | OSError, path: str) -> StoreError:
+    if not isinstance(error, OSError):
         return failed(error, path)
     return StoreError(f"{error.filename}: {error.strerror}", path=path)

@@ -12,6 +12,9 @@ from kbn.broker.storage.rows import Text
 from kbn.broker.storage.versions import OURS, StoreVersion
 from kbn.broker.store import StoreError
 
+# What `sqlite3` raises; the second when it wants to tell of damage, and the text is damaged, too.
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
 WAIT_S = 5.0  # for those who only read, and are soon done
 
 
@@ -78,6 +81,8 @@ def is_empty(path: str) -> bool:
     return not place.exists() or place.stat().st_size == 0
 
 
-def failed(error: sqlite3.Error, path: str) -> StoreError:
+def failed(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     """An error of SQLite, with advice."""
+    if isinstance(error, UnicodeDecodeError):
+        return StoreError("damaged; see kbn store check", path=path)
     return StoreError(advice(error, file="store", owner="broker"), path=path)

@@ -3,8 +3,8 @@
 1. The damaged files stay as they are, beside the store, as `….damaged-1`.
 2. Each table is read from its first row on and, where reading ends too early, from its last row
    back. Rows that are whole go into the new file.
-3. Damaged rows, and rows that are no use without one that is lost, are set aside: in a table of the
-   new file, with the reason. Rows that cannot be read at all are counted, as far as the tally is
+3. Damaged rows, and rows that are no use without one that is lost, are set aside: as marks of the
+   new file, where the broker finds and counts them. Rows that cannot be read at all are counted, as far as the tally is
    known.
 4. The new file takes the place of the old. The broker begins an epoch that it has never had.
 
@@ -35,14 +35,14 @@ from kbn.broker.storage.checking import (
 )
 from kbn.broker.storage.commit_mark import CommitMark
 from kbn.broker.storage.copying import begin_again, move_aside, remove, write_tally
-from kbn.broker.storage.opening import connect, connect_to_read, failed, locked
-from kbn.broker.storage.rows import BY_NAME, TABLES, Table, Text, of_set_aside
+from kbn.broker.storage.opening import ERRORS, connect, connect_to_read, failed, locked
+from kbn.broker.storage.rows import BY_NAME, TABLES, Table, Text, of_mark
 from kbn.broker.storage.tally import Tally
 from kbn.broker.storage.versions import VERSIONS, StoreVersion, make
 from kbn.broker.store import StoreError
 
-SET_ASIDE_MAX = 1000
-SET_ASIDE_BYTES_MAX = 64 * 1024  # of one row
+ASIDE = "aside/"  # the marks under which what is set aside is kept
+ASIDE_BYTES_MAX = 16 << 20  # the damaged store is still there, if somebody needs more
 
 # When nobody knows how many commits are lost: more than a broker has ever started in a row, faster
 # than the seconds from which it takes its epochs.
@@ -81,7 +81,7 @@ def repair(path: str | Path, versions: Sequence[StoreVersion] = VERSIONS) -> Rep
         return None
     try:
         lock = locked(path)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise failed(error, path) from error
     try:
         return rebuild(checked, versions)
@@ -108,7 +108,7 @@ def rebuild(checked: Checked, versions: Sequence[StoreVersion]) -> Repaired:
         repaired.damaged = move_aside(path, ".damaged")
         os.replace(fresh, path)
         begin_again(path, commits + 1, (checked.commits_lost or EPOCHS_UNKNOWN) + 1)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if is_damage(error):
             raise StoreDamagedError(checked) from error
         raise failed(error, path) from error
@@ -132,12 +132,13 @@ class _Rebuilding:
         self._repaired = repaired
         self._checked = checked
         self._tally = Tally()
+        self._aside_bytes = 0
 
     def run(self, version: StoreVersion) -> None:
         self._target.execute("PRAGMA journal_mode = WAL")
         self._target.execute("BEGIN EXCLUSIVE")
         make(self._target, version)
-        for table in reversed(TABLES):  # what was set aside before comes first
+        for table in TABLES:
             self._copy(table)
         for name, condition, reason in ORPHANS:
             self._set_orphans_aside(BY_NAME[name], condition, reason)
@@ -170,28 +171,17 @@ class _Rebuilding:
             self._set_aside(table, msgpack.encode(row), reason)
 
     def _set_aside(self, table: Table, row: bytes, reason: str) -> None:
+        """Keep a row apart, for a person to look at, as brokers do with what they cannot read."""
         counts = self._repaired.set_aside
         counts[table.name] = counts.get(table.name, 0) + 1
-        put_aside(self._target, self._tally, table.name, reason, row)
-
-
-def put_aside(
-    connection: sqlite3.Connection, tally: Tally, source: str, reason: str, row: bytes
-) -> None:
-    """Keep a row apart, for a person to look at; of all only the newest, and not more of a row
-    than such a person needs.
-    """
-    ((last,),) = connection.execute("SELECT coalesce(max(number), 0) FROM set_aside")
-    number, row = last + 1, row[:SET_ASIDE_BYTES_MAX]
-    checksum = of_set_aside(number, source.encode(), reason.encode(), row)
-    values = (number, source, reason, row, checksum)
-    connection.execute(BY_NAME["set_aside"].insert, values)
-    tally.add("set_aside", [checksum])
-    oldest = number - SET_ASIDE_MAX
-    gone = connection.execute(
-        "DELETE FROM set_aside WHERE number <= ? RETURNING checksum", (oldest,)
-    ).fetchall()
-    tally.remove("set_aside", [checksum for (checksum,) in gone])
+        self._aside_bytes += len(row)
+        if self._aside_bytes > ASIDE_BYTES_MAX:
+            return
+        name, value = f"{ASIDE}{table.name}/{counts[table.name]} {reason}", row
+        checksum = of_mark(name.encode(), value)
+        statement = BY_NAME["mark"].insert.replace("INSERT", "INSERT OR IGNORE", 1)
+        if self._target.execute(statement, (name, value, checksum)).rowcount:
+            self._tally.add("mark", [checksum])
 
 
 def _readable(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
@@ -199,16 +189,16 @@ def _readable(connection: sqlite3.Connection, table: Table) -> Iterator[tuple[An
     try:
         yield from connection.execute(f"{table.select} ORDER BY {table.order}")
         return
-    except sqlite3.Error as error:
+    except ERRORS as error:
         _check_is_damage(error)
     backwards = table.order.replace(",", " DESC,") + " DESC"
     try:
         yield from connection.execute(f"{table.select} ORDER BY {backwards}")
-    except sqlite3.Error as error:
+    except ERRORS as error:
         _check_is_damage(error)
 
 
-def _check_is_damage(error: sqlite3.Error) -> None:
+def _check_is_damage(error: sqlite3.Error | UnicodeDecodeError) -> None:
     if not is_damage(error):
         raise error
 

@@ -23,7 +23,6 @@ _BODY = crc32(b"body")
 _UNACKED = crc32(b"unacked")
 _MARK = crc32(b"mark")
 _SEEN = crc32(b"seen")
-_SET_ASIDE = crc32(b"set_aside")
 
 
 class Text(bytes):
@@ -62,10 +61,6 @@ def of_mark(name: bytes, value: bytes) -> int:
 
 def of_seen(number: int, id: bytes) -> int:
     return crc32(id, crc32(_NUMBER(number), _SEEN))
-
-
-def of_set_aside(number: int, source: bytes, reason: bytes, row: bytes) -> int:
-    return crc32(row, crc32(reason, crc32(source, crc32(_NUMBER(number), _SET_ASIDE))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +113,5 @@ TABLES = (
     ),
     Table("mark", ("name", "value"), (Text, bytes), 1, of_mark),
     Table("seen", ("number", "id"), (int, bytes), 1, of_seen),
-    Table(
-        "set_aside",
-        ("number", "source", "reason", "row"),
-        (int, Text, Text, bytes),
-        1,
-        of_set_aside,
-    ),
 )
 BY_NAME = {table.name: table for table in TABLES}

@@ -45,15 +45,14 @@ def steps_from(number: int, versions: Sequence[StoreVersion]) -> Sequence[StoreV
 def _add_checksums(connection: sqlite3.Connection) -> None:
     """2 → 3: write every row anew, with its checksum; then the tally."""
     connection.execute("DROP INDEX unacked_by_key")
-    old = [table for table in TABLES if table.name != "set_aside"]
-    for table in old:
+    for table in TABLES:
         connection.execute(f"ALTER TABLE {table.name} RENAME TO old_{table.name}")
     for statement in _WITH_CHECKSUMS:
         connection.execute(statement)
     tally = Tally()
     kept_as, connection.text_factory = connection.text_factory, Text
     try:
-        for table in old:
+        for table in TABLES:
             _copy_rows(connection, table, tally)
     finally:
         connection.text_factory = kept_as
@@ -103,8 +102,6 @@ _WITH_CHECKSUMS = (
     " WITHOUT ROWID",
     "CREATE TABLE seen (number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE,"
     " checksum INTEGER NOT NULL)",
-    "CREATE TABLE set_aside (number INTEGER PRIMARY KEY, source TEXT NOT NULL,"
-    " reason TEXT NOT NULL, row BLOB NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE tally (one INTEGER PRIMARY KEY, value BLOB NOT NULL)",
 )
 
@@ -112,7 +109,7 @@ VERSIONS = (
     StoreVersion(2, "The first that was released.", _FIRST, None),
     StoreVersion(
         3,
-        "Every row ends with its checksum; a tally counts rows and commits; rows can be set aside.",
+        "Every row ends with its checksum; a tally counts rows and commits.",
         _WITH_CHECKSUMS,
         _add_checksums,
     ),
