@@ -58,6 +58,19 @@ def test_mixed_has_disjunctions_and_every_kind_of_constraint() -> None:
     assert any(split_bag_operator(operator) for operator in operators)
 
 
+def test_literature_has_seven_kinds_in_turn_and_distinct_terms_below_the_roots() -> None:
+    pairs = first("literature", 700, 0)
+    kinds = [{c.operator.symbol for c in s.filters[0].constraints} for s, _ in pairs[:7]]
+    for found, symbol in zip(
+        kinds, ("#>/@>", "#>/@>", "#</@>", "#>", "!#>/@>", "#>/@<", "<="), strict=True
+    ):
+        assert symbol in found
+    narrowed = [len(s.filters[0].constraints) > 1 for s, _ in pairs[::7]]
+    assert 30 < sum(narrowed) < 70
+    articles = workload("literature").notifications(50, 0)["terms"].to_pylist()
+    assert all(8 <= len(set(terms)) == len(terms) <= 15 for terms in articles)
+
+
 def test_an_unknown_name_lists_those_there_are() -> None:
     with pytest.raises(InvalidInputError, match="podcast, operators, equalities"):
         workload("podcasts")

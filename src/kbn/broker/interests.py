@@ -45,9 +45,10 @@ class Interests:
         self._reader = SubscriptionReader()
         self._keys = count(1)  # for what neighbours announce
 
-    def read(self, text: str, *, is_text: bool) -> Subscription:
+    def read(self, text: str, *, is_text: bool, tokens_max: int | None = None) -> Subscription:
         """The subscription (or advertisement) in a text, or in JSON."""
-        return self._reader.read(text, self.table.ontology, is_text=is_text)
+        ontology = self.table.ontology
+        return self._reader.read(text, ontology, is_text=is_text, tokens_max=tokens_max)
 
     # What clients want and advertise.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from kbn.broker.access import AllowAll, Authorizer, Limits
+from kbn.broker.access import AllowAll, Authorizer
+from kbn.broker.limits import ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
@@ -21,7 +22,7 @@ class SettingsGiven(TypedDict, total=False):
     keeps: bool
     advertisements: bool
     authorizer: Authorizer | None
-    limits: Limits | None
+    limits: ClientLimits | None
     keeps_roots: bool
     now: float
     heartbeat_s: float
@@ -42,7 +43,7 @@ class Settings:
     keeps: bool = True
     advertisements: bool = False
     authorizer: Authorizer = field(default_factory=AllowAll)
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
     heartbeat_s: float = 1.0
     dead_after_s: float = 5.0
     retransmit_s: float | None = None

@@ -29,6 +29,7 @@ from kbn.broker.store import (
     clamped,
     no_client,
     no_publication,
+    up_to_bytes,
 )
 from kbn.errors import InvalidInputError
 
@@ -110,13 +111,13 @@ class SqliteStore:
     def keep_client(self, name: str, window: int, when_slow: str) -> None:
         check_number(window)
         check_text(name)
-        self._delete("client", "name = ?", name)
+        self._remove("client", "name = ?", name)
         checksum = rows.of_client(name.encode(), window, when_slow.encode())
         self._insert("client", [(name, window, when_slow, checksum)])
 
     def forget_client(self, name: str) -> None:
-        self._delete("subscription", "client = ?", name)
-        self._delete("client", "name = ?", name)
+        self._remove("subscription", "client = ?", name)
+        self._remove("client", "name = ?", name)
         self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
@@ -124,13 +125,13 @@ class SqliteStore:
         check_text(subscription_json)
         if not self._query("SELECT 1 FROM client WHERE name = ?", client):
             raise no_client(client)
-        self._delete("subscription", "client = ? AND id = ?", client, id)
+        self._remove("subscription", "client = ? AND id = ?", client, id)
         checksum = rows.of_subscription(client.encode(), id, subscription_json.encode())
         self._insert("subscription", [(client, id, subscription_json, checksum)])
 
     def forget_subscription(self, client: str, id: int) -> None:
         check_number(id)
-        self._delete("subscription", "client = ? AND id = ?", client, id)
+        self._remove("subscription", "client = ? AND id = ?", client, id)
 
     def keep(self, envelope_bytes: bytes) -> int:
         self._key += 1
@@ -145,31 +146,67 @@ class SqliteStore:
             if sequence <= self._last.get(peer, sequence - 1):
                 self._apply(peer)
         check_sequence(sequence, new.last if new else self._last.get(peer), peer)
-        if key not in self._bodies:
-            self._check_key(key)
+        body = self._bodies.get(key)
+        size = self._size_of(key) if body is None else len(body)
         if new is None:
             new = self._new[peer] = Sequences()
-        new.add(sequence, key, note)
+        new.add(sequence, key, note, size)
         self._collect(len(note))
 
-    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
-        self._apply(peer)
-        if peer in self._new:
-            self._flush()
-        found = self._query(
+    @property
+    def used_bytes(self) -> int:
+        ((pages,),) = self._query("PRAGMA page_count")
+        ((free,),) = self._query("PRAGMA freelist_count")
+        ((size,),) = self._query("PRAGMA page_size")
+        return int((pages - free) * size) + self._collected_bytes
+
+    def unacked(
+        self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
+    ) -> list[StoredUnacked]:
+        self._settle(peer)
+        statement = (
             "SELECT sequence, key, note, envelope, unacked.checksum, body.checksum"
             " FROM unacked LEFT JOIN body USING (key)"
-            " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-            *(*peer, clamped(after), clamped(max(count, 0))),
+            " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?"
         )
-        for sequence, key, note, envelope, of_row, of_body in found:
-            self._check("unacked", *peer, sequence, key, note, of_row)
-            self._check("body", key, envelope, of_body)
-        return [StoredUnacked(*each[:4]) for each in found]
+        arguments = (*peer, clamped(after), clamped(max(count, 0)))
+        try:
+            found = self._connection.execute(statement, arguments)
+            return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _whole(self, peer: Peer, found: tuple[Any, ...]) -> StoredUnacked:
+        sequence, key, note, envelope, of_row, of_body = found
+        self._check("unacked", *peer, sequence, key, note, of_row)
+        self._check("body", key, envelope, of_body)
+        return StoredUnacked(sequence, key, note, envelope)
 
     def unacked_count(self, peer: Peer) -> int:
         self._apply(peer)
         return self._stored.get(peer, 0) + len(self._new.get(peer, ()))
+
+    def unacked_bytes(self, peer: Peer) -> int:
+        self._apply(peer)
+        new = self._new.get(peer)
+        return self._stored_bytes.get(peer, 0) + (0 if new is None else new.size)
+
+    def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
+        self._settle(peer)
+        return self._query(
+            "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
+            " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
+            *(*peer, clamped(max(count, 0))),
+        )
+
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        self._settle(peer)
+        if peer not in self._stored:
+            return
+        self._remove_unacked(peer, "sequence = ?", clamped(sequence))
+        if peer in self._stored:
+            find = "SELECT max(sequence) FROM unacked WHERE kind = ? AND name = ?"
+            ((self._last[peer],),) = self._query(find, *peer)
 
     def ack(self, peer: Peer, sequence: int) -> None:
         self._ack_new(peer, sequence)
@@ -270,21 +307,33 @@ class SqliteStore:
         self._acked: dict[Peer, int] = {}
         self._collected_bytes = 0
         self._stored: dict[Peer, int] = {}
+        self._stored_bytes: dict[Peer, int] = {}
         self._last: dict[Peer, int] = {}
         execute = self._connection.execute
-        for kind, name, count, last in execute(
-            "SELECT kind, name, count(*), max(sequence) FROM unacked GROUP BY kind, name"
+        for kind, name, count, last, size in execute(
+            "SELECT kind, name, count(*), max(sequence), sum(length(note) + length(envelope))"
+            " FROM unacked JOIN body USING (key) GROUP BY kind, name"
         ):
             self._stored[Peer(kind, name)] = count
+            self._stored_bytes[Peer(kind, name)] = size
             self._last[Peer(kind, name)] = last
         ((self._key,),) = execute("SELECT coalesce(max(key), 0) FROM body")
         ((self._newest,),) = execute("SELECT coalesce(max(number), 0) FROM seen")
         self._forgotten = 0
 
-    def _check_key(self, key: int) -> None:
+    def _size_of(self, key: int) -> int:
+        """The bytes of a publication that is in the file."""
         check_number(key)
-        if not self._query("SELECT 1 FROM body WHERE key = ?", key):
+        found = self._query("SELECT length(envelope) FROM body WHERE key = ?", key)
+        if not found:
             raise no_publication(key)
+        return int(found[0][0])
+
+    def _settle(self, peer: Peer) -> None:
+        """Bring the file to where the peer is."""
+        self._apply(peer)
+        if peer in self._new:
+            self._flush()
 
     def _ack_new(self, peer: Peer, sequence: int) -> None:
         new = self._new.get(peer)
@@ -306,15 +355,22 @@ class SqliteStore:
             self._apply(peer)
 
     def _ack_stored(self, peer: Peer, sequence: int) -> None:
-        if peer not in self._stored:
-            return
-        removed = self._delete(
-            "unacked", "kind = ? AND name = ? AND sequence <= ?", *peer, sequence, column="key"
+        if peer in self._stored:
+            self._remove_unacked(peer, "sequence <= ?", sequence)
+
+    def _remove_unacked(self, peer: Peer, which: str, sequence: int) -> None:
+        removed = self._remove(
+            "unacked",
+            f"kind = ? AND name = ? AND {which}",
+            *(*peer, sequence),
+            also="key, length(note)"
+            " + (SELECT length(envelope) FROM body WHERE body.key = unacked.key)",
         )
-        self._loose.update(removed)
+        self._loose.update(key for _, key, _ in removed)
         self._stored[peer] -= len(removed)
+        self._stored_bytes[peer] -= sum(size for _, _, size in removed)
         if not self._stored[peer]:
-            del self._stored[peer], self._last[peer]
+            del self._stored[peer], self._stored_bytes[peer], self._last[peer]
 
     def _collect(self, size: int) -> None:
         self._collected_bytes += size + _BYTES_PER_ROW
@@ -349,6 +405,7 @@ class SqliteStore:
             del self._bodies[key]
         for peer, new in self._new.items():
             self._stored[peer] = self._stored.get(peer, 0) + len(new)
+            self._stored_bytes[peer] = self._stored_bytes.get(peer, 0) + new.size
             self._last[peer] = new.numbers[-1]
         self._new.clear()
 
@@ -366,7 +423,7 @@ class SqliteStore:
 
     def _flush_ids(self) -> None:
         if self._forgotten:
-            self._delete("seen", "number <= ?", self._forgotten)
+            self._remove("seen", "number <= ?", self._forgotten)
         kept = [
             (number, id, rows.of_seen(number, id))
             for id, number in self._ids.items()
@@ -399,16 +456,15 @@ class SqliteStore:
         self._write_many(INSERT[table], checked)
         self._file.tally.add(table, [row[-1] for row in checked])
 
-    def _delete(
-        self, table: str, condition: str, *arguments: object, column: str = "checksum"
-    ) -> list[Any]:
-        """Remove rows; what they had in one column."""
+    def _remove(self, table: str, which: str, *arguments: object, also: str = "") -> list[Any]:
+        """Remove rows; the checksum of each, and what else is asked for."""
+        returning = f"checksum, {also}" if also else "checksum"
         removed = self._write(
-            f"DELETE FROM {table} WHERE {condition} RETURNING checksum, {column}", *arguments
+            f"DELETE FROM {table} WHERE {which} RETURNING {returning}", *arguments
         )
         if removed:
             self._file.tally.remove(table, [row[0] for row in removed])
-        return [row[1] for row in removed]
+        return removed
 
     def _query(self, statement: str, *arguments: object) -> list[Any]:
         try:

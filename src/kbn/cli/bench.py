@@ -76,7 +76,8 @@ class Input:
         typer.Option(
             "--workload",
             "-w",
-            help="podcast (default), operators, equalities, ranges, wide or mixed.",
+            help="podcast (default), operators, equalities, ranges, wide, mixed, literature, "
+            "literature-plain or literature-negated.",
         ),
     ] = None
     subscriptions: Annotated[

@@ -23,7 +23,7 @@ from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from kbn.broker import Limits, LinkTo, ServerLimits
+    from kbn.broker import ClientLimits, LinkTo, ServerLimits
     from kbn.transport import Watched
 
 
@@ -302,20 +302,20 @@ async def _serve(server: Watched, end_with_stdin: bool) -> None:
     await serve(server)
 
 
-def _limits(given: list[str]) -> tuple[Limits, ServerLimits]:
+def _limits(given: list[str]) -> tuple[ClientLimits, ServerLimits]:
     """The limits of clients and of the server, with those changed that were named."""
-    from kbn.broker import Limits
+    from kbn.broker import ClientLimits
     from kbn.transport import ServerLimits
 
-    kinds = {each.name: kind for kind in (Limits, ServerLimits) for each in fields(kind)}
-    changed: dict[type, dict[str, float]] = {Limits: {}, ServerLimits: {}}
+    kinds = {each.name: kind for kind in (ClientLimits, ServerLimits) for each in fields(kind)}
+    changed: dict[type, dict[str, float]] = {ClientLimits: {}, ServerLimits: {}}
     for text in given:
         name, _, value = text.partition("=")
         if name not in kinds:
             known = ", ".join(sorted(kinds))
             raise typer.BadParameter(f"{name!r} is no limit; there are {known}")
         changed[kinds[name]][name] = _limit_value(name, value)
-    return Limits(**changed[Limits]), ServerLimits(**changed[ServerLimits])  # type: ignore[arg-type]
+    return ClientLimits(**changed[ClientLimits]), ServerLimits(**changed[ServerLimits])  # type: ignore[arg-type]
 
 
 def _limit_value(name: str, text: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kbn.broker import AllowAll, Authorizer, Limits, NodeSettings, Routing, ServerLimits
+from kbn.broker import AllowAll, Authorizer, ClientLimits, NodeSettings, Routing, ServerLimits
 
 LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
@@ -12,14 +12,17 @@ LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 class BrokerOptions(TypedDict, total=False):
     """Options of `Network`; `Settings` and `NodeSettings` say more about them.
 
-    Brokers show each other `broker_token`.
+    Brokers show each other `broker_token`. With `by_address` they are told where their neighbours
+    are, and not their names. Those `down` have not been started yet.
     """
 
     advertisements: bool
     keeps_roots: bool
     authorizer: Authorizer | None
     broker_token: str
-    limits: Limits | None
+    by_address: bool
+    down: tuple[str, ...]
+    limits: ClientLimits | None
 
 
 def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
@@ -30,7 +33,7 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         token=options.get("broker_token", ""),
         ontology_digest="",
         authorizer=options.get("authorizer") or AllowAll(),
-        limits=options.get("limits") or Limits(),
+        limits=options.get("limits") or ClientLimits(),
         server_limits=LIMITS,
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),

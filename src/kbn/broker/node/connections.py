@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kbn.broker.fields import shortened
 from kbn.broker.messages import AnyMessage, Peer, Refused
 from kbn.broker.node import notes
 from kbn.broker.node.effects import Close, Effect, Note
@@ -29,6 +30,7 @@ class NodeConnection:
     heard_at: float
     peer: Peer | None = None
     epoch: int = 0
+    token: str = ""
     is_closing: bool = False
     is_stalled: bool = False
 
@@ -92,7 +94,7 @@ class NodeConnections:
         self.note(notes.ConnectionRefused(connection.peer, connection.address, kind, reason))
         if connection.stage != "asked":  # there, it is us who came
             what = "connect" if connection.peer is None else "frame"
-            self.send(connection, Refused(what, 0, kind, reason))
+            self.send(connection, Refused(what, 0, kind, shortened(reason)))
         self.close(connection)
 
     def note(self, note: notes.Note) -> None:

@@ -18,6 +18,7 @@ the broker's own bounded queues, or in the store) and is not read from until it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import length_hint
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -52,7 +53,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.messages import Send as BrokerSend
 from kbn.broker.node import effects, events, notes
-from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.admission import Admission, authorizer_of, check_version
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node.effects import (
     Effect,
@@ -99,7 +100,7 @@ class Node:
             store=self.store,
             keeps=settings.keeps and settings.store is not None,
             advertisements=settings.advertisements,
-            authorizer=settings.authorizer,
+            authorizer=authorizer_of(settings),
             limits=settings.limits,
             keeps_roots=settings.keeps_roots,
             now=now,
@@ -111,6 +112,7 @@ class Node:
         self._neighbours = Neighbourhood(
             settings, self.broker, self.store, self.connections, jitter
         )
+        self._room_bytes = settings.server_limits.room_bytes
         self._batch: list[Arrived] = []
         self._sends: list[BrokerSend] = []
         self._requests: list[events.Unlink] = []
@@ -146,7 +148,10 @@ class Node:
                 self._happened(event)
         self._run_batch()
         for request in self._requests:
-            self._sends += self.broker.unlink(request.broker)
+            if self._neighbours.give_up(request.broker):
+                self._sends += self.broker.give_up(request.broker)
+            else:
+                self._sends += self.broker.unlink(request.broker)
         self._requests.clear()
         return self._end_turn()
 
@@ -176,6 +181,10 @@ class Node:
                 self._neighbours.move(event, self._now)
             case events.UseOntology():
                 self._use_ontology(event)
+            case events.AccessChanged():
+                self._run_batch()
+                self._sends += self.broker.access_changed(self._now)
+                self._sends += self._neighbours.access_changed(self._admission.objection)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
@@ -208,19 +217,18 @@ class Node:
         if connection.stage == "parting" and frames:
             self._parting(connection, frames)
         elif peer is not None and self.connections.bound.get(peer) is connection:
-            self._batch.extend(self._messages(connection, peer, frames))
+            self._decode(connection, peer, frames)
 
-    def _messages(
-        self, connection: NodeConnection, peer: Peer, frames: list[bytes]
-    ) -> Iterator[Arrived]:
-        """What the frames say, as far as they can be understood."""
+    def _decode(self, connection: NodeConnection, peer: Peer, frames: list[bytes]) -> None:
+        """Add what the frames say to the batch, as far as they can be understood."""
         decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
+        batch = self._batch
         try:
             for body in frames:
                 message = decode(body)
                 if type(message) in LOOKED_AT:
                     self._look_at(message, connection, peer)
-                yield message, peer
+                batch.append((message, peer))
         except FrameError as error:
             if not self._is_refusal(connection, body):
                 self.connections.refuse(connection, str(error), FrameError.__name__)
@@ -247,6 +255,8 @@ class Node:
             raise FrameError(f"this connection is {peer.name}'s: {name!r} cannot greet on it")
         if isinstance(message, Bye):
             self._neighbours.heard_bye(connection, message)
+        elif connection.link is None and message.token != connection.token:
+            raise FrameError("another token than before: make another connection to show it")
 
     def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
         """Wait until one that we have left answers; while it goes on, tell it again."""
@@ -266,9 +276,10 @@ class Node:
         if len(contents) > 1:
             self.broker.prematch(contents)
         arrivals = Arrivals(batch)
-        while not arrivals.are_handled:
+        for _ in range(len(batch) + 1):
             try:
                 self._sends += self.broker.receive_many(arrivals, self._now)
+                return
             except StoreError:
                 raise
             except Exception as error:
@@ -311,10 +322,10 @@ class Node:
                 self._client_came(connection, opening)
             case Greet():
                 check_version(opening)
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 self._sends += self._neighbours.came(connection, opening, self._now)
             case Bye():
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 peer = Peer("broker", opening.broker)
                 self._sends += self.broker.receive(opening, peer, self._now)
                 self._neighbours.heard_bye(connection, opening)
@@ -324,7 +335,8 @@ class Node:
         return frames
 
     def _client_came(self, connection: NodeConnection, connect: Connect) -> None:
-        self._admission.check_client(connect, connection.certificate)
+        permission = self._admission.check_client(connect, connection, self._now)
+        self.broker.check_owner(connect, permission, self._now)
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
@@ -419,7 +431,7 @@ class Node:
         if attached.room_bytes <= 0:
             # No new credit, but a reason to look whether something waits for this client.
             self._batch.append((Credit(0), peer))
-        attached.room_bytes = max(1, self.settings.server_limits.room_bytes - waiting_bytes)
+        attached.room_bytes = max(1, self._room_bytes - waiting_bytes)
 
     # By the clock.
 
@@ -449,6 +461,8 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
         self._neighbours.end_turn()
         if self.store.is_dirty:
             self.store.commit()
@@ -482,7 +496,10 @@ class Node:
         is_cut_short = False
         if connection.stage == "client" and connection.peer is not None:
             attached = self.broker.clients.get(connection.peer.name)
-            is_cut_short = attached is not None and attached.room_bytes <= 0
+            if attached is not None:
+                is_cut_short = attached.deliveries.room_bytes <= 0
+                if not is_cut_short:
+                    attached.deliveries.room_bytes = self._room_bytes
         return Send(connection.id, messages, is_cut_short)
 
     # What an administrator asks.
@@ -493,7 +510,8 @@ class Node:
             case GetStatus():
                 return Status(self.status())
             case Unlink(name):
-                self._check_neighbour(name)
+                if not self.broker.expects(name):
+                    self._check_neighbour(name)
                 self._requests.append(events.Unlink(name))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
@@ -507,7 +525,7 @@ class Node:
 
     def _check_neighbour(self, name: str) -> None:
         if name not in self.broker.neighbours:
-            known = ", ".join(self.broker.neighbours) or "none"
+            known = ", ".join([*self.broker.neighbours, *self.broker.expected]) or "none"
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
 
     def status(self) -> BrokerStatus:
@@ -522,26 +540,29 @@ class Node:
 
 
 class Arrivals:
-    """The messages of a turn, handed out once; `current` is the one that is being handled."""
+    """The messages of a turn, handed out once."""
 
     def __init__(self, batch: list[Arrived]) -> None:
+        self._batch = batch
         self._rest = iter(batch)
-        self.are_handled = False
-        self.current: Arrived
 
     def __iter__(self) -> Iterator[Arrived]:
-        for arrived in self._rest:
-            self.current = arrived
-            yield arrived
-        self.are_handled = True
+        return self._rest
+
+    @property
+    def current(self) -> Arrived:
+        """The one that is being handled."""
+        return self._batch[len(self._batch) - length_hint(self._rest) - 1]
 
 
 def content_of(message: AnyMessage) -> bytes | None:
     """The content of a notification that a message brings, if it brings one."""
-    if isinstance(message, Publish):
-        return message.content
-    if isinstance(message, BestEffort):
-        return message.envelope.content
-    if isinstance(message, Frame) and isinstance(message.body, Forward):
-        return message.body.envelope.content
-    return None
+    match message:
+        case Publish():
+            return message.content
+        case BestEffort():
+            return message.envelope.content
+        case Frame(body=Forward(envelope=envelope)):
+            return envelope.content
+        case _:
+            return None

@@ -11,7 +11,9 @@ stand in memory at once, and of an Arrow table of notifications. The same seed g
 | wide       | 10 ranges of width 0.4 over 20 attributes                 | all 20 attributes, uniform  |
 | mixed      | 2-4 of: category, code, keywords, range, not a state, prefix; 10 % are two such | all six |
 | operators  | one constraint of each operator in turn, and an id        | every kind of value, an id  |
+| literature | seven kinds about bags of classes, years and journals     | 8-15 of 30,000 classes by Zipf, a year, a journal |
 
+`literature-plain` and `literature-negated` are of one kind each, to be compared.
 `FromFiles` is a workload of one's own subscriptions and notifications.
 """  # noqa: E501
 
@@ -24,6 +26,7 @@ from kbn.errors import InvalidInputError
 from kbn.lab.workloads.contract import CHUNK, Pair, Workload
 from kbn.lab.workloads.equalities import Equalities
 from kbn.lab.workloads.from_files import FromFiles
+from kbn.lab.workloads.literature import Literature
 from kbn.lab.workloads.mixed import Mixed
 from kbn.lab.workloads.operators import Operators
 from kbn.lab.workloads.podcast import Podcast
@@ -35,6 +38,7 @@ __all__ = [
     "NAMES",
     "Equalities",
     "FromFiles",
+    "Literature",
     "Mixed",
     "Operators",
     "Pair",
@@ -51,6 +55,9 @@ _MAKERS: dict[str, Callable[[int], Workload]] = {
     "ranges": lambda _: Ranges(),
     "wide": lambda _: wide(),
     "mixed": lambda _: Mixed(),
+    "literature": lambda _: Literature(),
+    "literature-plain": lambda _: Literature("literature-plain", ("plain",)),
+    "literature-negated": lambda _: Literature("literature-negated", ("negated",)),
 }
 NAMES = tuple(_MAKERS)
 
