@@ -4,8 +4,8 @@
 2. Each table is read from its first row on and, where reading ends too early, from its last row
    back. Rows that are whole go into the new file.
 3. Damaged rows, and rows that are no use without one that is lost, are set aside: as marks of the
-   new file, where the broker finds and counts them. Rows that cannot be read at all are counted, as far as the tally is
-   known.
+   new file, where the broker finds and counts them. Rows that cannot be read at all are counted,
+   as far as the tally is known.
 4. The new file takes the place of the old. The broker begins an epoch that it has never had.
 
 What this can mean to clients is in docs/how-to/look-after-a-store.md.
