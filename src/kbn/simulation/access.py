@@ -8,7 +8,7 @@ up is owed nothing for it any more; what a publisher may not publish reaches nob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -168,9 +168,12 @@ class AccessTrouble:
     # What is checked.
 
     def objection(
-        self, name: str, message: AnyMessage, wanted: Callable[[int], Subscription | None]
+        self, name: str, message: AnyMessage, held: Mapping[int, Subscription]
     ) -> str | None:
-        """What is wrong with what a broker sends a client now; `wanted` by the client's numbers."""
+        """What is wrong with what a broker sends a client now; `held` it has not given up itself.
+
+        It may be sent what waited for one that it has given up.
+        """
         if not isinstance(message, Deliver):
             return None
         known, permission = self.clients[name], self.in_force.permission_of(name)
@@ -179,7 +182,7 @@ class AccessTrouble:
         shown = set(content.decode(message.envelope.content))
         if permission.subscribe is not None and not shown <= permission.subscribe:
             return f"{name} may see {set(permission.subscribe)}, and is sent {shown}"
-        found = [wanted(id) for id in message.subscriptions]
-        if not any(each is not None and self.may_subscribe(name, each) for each in found):
+        found = [held.get(id) for id in message.subscriptions]
+        if not any(each is None or self.may_subscribe(name, each) for each in found):
             return f"{name} may not subscribe to what {message.envelope.id} is sent for"
         return None

@@ -44,6 +44,7 @@ class Interest:
     asked_at: float = 0.0
     in_force_at: float | None = None
     given_up_at: float | None = None
+    is_unsubscribed: bool = False
 
 
 @dataclass(slots=True)
@@ -277,6 +278,7 @@ class World:
         if interests:
             id = self.rng.choice(sorted(interests))
             interests[id].given_up_at = self.network.now
+            interests[id].is_unsubscribed = True
             client.unsubscribe(id)
             self.tell(f"{client.name} gives up {id}")
 
@@ -349,10 +351,8 @@ class World:
         if interests is None:
             return
 
-        def wanted(id: int) -> Subscription | None:
-            return interests[id].subscription if id in interests else None
-
-        objection = self.access.objection(client, message, wanted)
+        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        objection = self.access.objection(client, message, held)
         if objection is not None:
             self._broken(objection)
 
