@@ -15,6 +15,7 @@ from kbn.broker import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
     Peer,
@@ -71,6 +72,8 @@ class ClientShell:
                         self.connect_soon(client, line)
                 case Confirmed():
                     client.confirmed.append(effect)
+                case Lost():
+                    client.lost.append(effect)
                 case Failed():
                     client.failed.append(effect)
                 case Moved(broker):
