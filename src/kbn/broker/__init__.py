@@ -23,6 +23,7 @@ from kbn.broker.client import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "HangUp",
     "LimitsGiven",
     "LinkTo",
+    "Lost",
     "MemoryStore",
     "Moved",
     "Node",

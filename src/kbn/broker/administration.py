@@ -55,7 +55,10 @@ class MoveBroker(AdminMessage, frozen=True, tag="move-broker"):
 
 
 class Unlink(AdminMessage, frozen=True, tag="unlink"):
-    """Drop a neighbour, and what it has not acknowledged."""
+    """Drop a neighbour, and what it has not acknowledged.
+
+    One that was never met is named by its url.
+    """
 
     broker: Name
 

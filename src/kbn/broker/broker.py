@@ -67,7 +67,7 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
@@ -94,10 +94,12 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
 from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
@@ -125,7 +127,10 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
@@ -158,11 +163,47 @@ class Broker:
 
     # What whoever runs it calls.
 
-    def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
-        """Have a neighbour; `role` is what it is to us."""
+    def link(self, name: str, role: Role = "peer", token: str = "", url: str = "") -> list[Send]:
+        """Have a neighbour; `role` is what it is to us, `url` where it was expected."""
         self._neighbours.check_link(name, role, self._mover.new)
         self._neighbours.forget_leaving(name)
+        late = self._meet(url, name)
         self._add_neighbour(name, role).token = token
+        for envelope in late:
+            self._route_late(envelope, name)
+        self._tell_complete()
+        return self._finish()
+
+    def expect(self, url: str, role: Role = "peer") -> list[Send]:
+        """Have whoever is at a url as neighbour later: keep everything durable until it is met."""
+        self._neighbours.unmet.expect(url, is_parent=role == "parent")
+        self._tell_complete()
+        return self._finish()
+
+    def expects(self, url: str) -> bool:
+        """Whether whoever is at a url was never met."""
+        return url in self._neighbours.unmet
+
+    @property
+    def expected(self) -> list[str]:
+        """Where the brokers are that were never met."""
+        return list(self._neighbours.unmet)
+
+    def kept_for(self, url: str) -> int:
+        """How much is kept for whoever is at a url, and was never met."""
+        return self._neighbours.unmet.unacked(url)
+
+    def expect_no_others(self, urls: set[str]) -> None:
+        """Forget who else was expected before a restart."""
+        self._neighbours.unmet.forget_others(urls)
+
+    def give_up(self, url: str) -> list[Send]:
+        """Nobody is expected at a url any more; what was kept for it is forgotten."""
+        queue = self._neighbours.unmet.met(url)
+        if queue is not None:
+            queue.take_all()
+            self._waves.gone(url, self._neighbours.names_in_tree())
+            self._tell_complete()
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
@@ -236,6 +277,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -243,6 +288,7 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
@@ -384,12 +430,18 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
     def is_complete(self) -> bool:
         """Whether every neighbour has said all it has to say."""
-        return all(n.is_trusted for n in self._neighbours.in_tree() if n.role != "parent")
+        neighbours = self._neighbours
+        is_unmet = neighbours.unmet.may_subscribe(parents_count=False)
+        return not is_unmet and all(
+            n.is_trusted for n in neighbours.in_tree() if n.role != "parent"
+        )
 
     def status(self) -> BrokerStatus:
         """What a person wants to know of this broker."""
@@ -436,7 +488,7 @@ class Broker:
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -472,6 +524,8 @@ class Broker:
             self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
+        if self._neighbours.unmet and envelope.durable and not is_repetition:
+            self._neighbours.unmet.keep(kept)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
@@ -596,6 +650,28 @@ class Broker:
         self._tell_complete()
         return neighbour
 
+    def _meet(self, url: str, name: str) -> list[Envelope]:
+        """Whoever was expected at a url has a name, and goes on with its queue; what it cannot
+        take over like that, because it is a neighbour already or the tree decides.
+        """
+        queue = self._neighbours.unmet.met(url)
+        if queue is None:
+            return []
+        self._waves.renamed(url, name)
+        if self.routing != "general" and name not in self._neighbours.by_name:
+            self._neighbours.unmet.take_over(url, name)
+            return []
+        known = self._neighbours.by_name.get(name)
+        # What came since it is a neighbour is in its own queue, as far as it wants it.
+        return queue.take_all() if known is None else queue.take_up_to(known.since)
+
+    def _route_late(self, envelope: Envelope, name: str) -> None:
+        """Send what was kept for a neighbour before we knew that it was one."""
+        if self.routing == "general":
+            self._route_again(envelope)
+        else:
+            self._pass_on(self._neighbours.by_name[name], Kept(self._store, envelope))
+
     def _part_with(self, name: str, reason: str, cause: ByeCause) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
         self._say_bye(name, reason, cause)
@@ -620,10 +696,11 @@ class Broker:
             return
         self._interests.leave(neighbour)
         unacked = neighbour.unacked.take_all()
+        self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -185,6 +186,7 @@ class ClientRequests:
             self._settings.keeps,
             is_resumed,
             in_order=self._settings.routing != "general",
+            dropped=session.deliveries.dropped,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -207,9 +209,14 @@ class ClientRequests:
         permission = None if knows_names else authorizer.admit(kept.name, "")
         session = self._clients.restore(kept, permission)
         for id, text in kept.subscriptions.items():
-            subscription = self._interests.read(text, is_text=False)
-            session.subscriptions[id] = subscription
-            self._interests.subscribe((session.peer, id), subscription)
+            try:
+                session.subscriptions[id] = self._interests.read(text, is_text=False)
+            except KbnError as error:
+                self._clients.set_aside(kept.name, id, text, error)
+        for id, subscription in session.subscriptions.items():
+            # An ontology that does not know a term of it: another may.
+            with suppress(KbnError):
+                self._interests.subscribe((session.peer, id), subscription)
 
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
@@ -273,6 +280,7 @@ class ClientRequests:
             hops=1,
             everywhere=everywhere,
             path=(self._network.name,) if session.with_path else None,
+            by_manager=session.permission.manage,
         )
         self._network.publish(envelope, notification, session)
 
@@ -314,14 +322,16 @@ class ClientRequests:
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
-        known = session.subscriptions.get(id)
+        key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
+            if key not in self._interests.table:  # restored, and the ontology did not know a term
+                self._interests.subscribe(key, subscription)
             return
         session.limits.check_subscription(subscription, len(session.subscriptions))
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
-        self._interests.subscribe((session.peer, id), subscription)
+        self._interests.subscribe(key, subscription)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 

@@ -46,9 +46,9 @@ ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 
 class Peer(NamedTuple):
-    """Whom a broker talks to."""
+    """Whom a broker talks to; of one that it never met, `name` is the url."""
 
-    kind: Literal["broker", "client"]
+    kind: Literal["broker", "client", "unmet"]
     name: str
 
 
@@ -76,7 +76,8 @@ class Envelope(Struct, frozen=True, array_like=True):
 
     `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
     handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
-    know who wants it (nobody advertised it), so it is carried to every broker.
+    know who wants it (nobody advertised it), so it is carried to every broker. Its first broker
+    vouches for the name of the publisher, and with `by_manager` that it may manage.
     """
 
     publisher: Name
@@ -88,6 +89,7 @@ class Envelope(Struct, frozen=True, array_like=True):
     hops: HopCount = 0
     everywhere: bool = False
     path: Names | None = None
+    by_manager: bool = False
 
     @property
     def id(self) -> NotificationId:
@@ -205,7 +207,8 @@ class Alive(Message, frozen=True, tag="alive"):
 class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
-    `in_order` that notifications of one publisher reach it in their order, always.
+    `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
+    the deliveries to this client that were dropped, as in `Deliver`.
     """
 
     broker: Name
@@ -217,6 +220,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     resumed: bool
     in_order: bool
     version: Number = VERSION
+    dropped: Sequence = 0
 
 
 class PubAck(Message, frozen=True, tag="puback"):

@@ -111,13 +111,14 @@ class Network:
             ontology=ontology,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
-        token = common.token
+        token, self._by_address = common.token, options.get("by_address", False)
         self._places = {name: _place(name, common) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
         for name in topology.brokers:
-            self.restart(name)
+            if name not in options.get("down", ()):
+                self.restart(name)
 
     def _links_of(self, name: str, token: str) -> list[LinkTo]:
         """The links that a broker dials: of a child and its parent, the child dials.
@@ -128,7 +129,8 @@ class Network:
         both = self._ticks and self.topology.routing == "general"
         found = [other for one, other in self.topology.links if one == name]
         found += [one for one, other in self.topology.links if other == name and both]
-        return [LinkTo(other, role, token, other) for other in found]
+        named = not self._by_address
+        return [LinkTo(other, role, token, other if named else "") for other in found]
 
     # Nodes.
 

@@ -101,20 +101,21 @@ class Neighbourhood:
             self._connections.send(connection, link.farewell)
             connection.stage = "parting"
             return []
+        sends: list[Send] = []
+        if self._broker.expects(link.to.url):
+            sends = self._broker.link(name, link.to.role, link.to.token, link.to.url)
         older = self._connections.to_broker(name)
         if older is not None and older.link is not None:
             raise InvalidInputError(f"{self._broker.name} is connected to {name} already")
         if older is not None and self._is_kept_theirs(name):
             self._connections.close(connection)
-            return []
+            return sends
         if link.replaces is not None:
-            sends = self._begin_move(link, link.replaces, name, now)
-        elif name in self._broker.neighbours:
-            sends = []  # it is connected again; in a move there are two parents
-            if link.to.token:  # it may have come to us first, and then we have shown it none
-                self._broker.neighbours[name].token = link.to.token
-        else:
-            sends = self._broker.link(name, link.to.role, link.to.token)
+            sends += self._begin_move(link, link.replaces, name, now)
+        elif name not in self._broker.neighbours:
+            sends += self._broker.link(name, link.to.role, link.to.token)
+        elif link.to.token:  # it may have come to us first, and then we have shown it none
+            self._broker.neighbours[name].token = link.to.token
         return sends + self._linked(connection, name, now)
 
     def _failed(self, link: OutgoingLink, error: KbnError) -> None:
@@ -141,6 +142,7 @@ class Neighbourhood:
         if is_crossing and not self._is_kept_theirs(greet.broker):
             name = self._broker.name
             raise InvalidInputError(f"{name} has connected to {greet.broker} itself")
+        self.links.try_unnamed(now)
         return self._linked(connection, greet.broker, now)
 
     def _is_kept_theirs(self, name: str) -> bool:
@@ -335,9 +337,16 @@ class Neighbourhood:
         self.moves.append(ended)
         self._connections.note(ended)
 
+    def give_up(self, url: str) -> bool:
+        """Dial a broker no longer that was never met; whether there was one."""
+        found = [each for each in self.links if each.to.url == url and self._broker.expects(url)]
+        for link in found:
+            self.links.end(link)
+        return bool(found)
+
     def link_statuses(self) -> tuple[LinkStatus, ...]:
         return tuple(
-            LinkStatus(link.to.url, link.name, link.problem)
+            LinkStatus(link.to.url, link.name, link.problem, self._broker.kept_for(link.to.url))
             for link in self.links
             if link.farewell is None
         )

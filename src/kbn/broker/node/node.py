@@ -148,7 +148,10 @@ class Node:
                 self._happened(event)
         self._run_batch()
         for request in self._requests:
-            self._sends += self.broker.unlink(request.broker)
+            if self._neighbours.give_up(request.broker):
+                self._sends += self.broker.give_up(request.broker)
+            else:
+                self._sends += self.broker.unlink(request.broker)
         self._requests.clear()
         return self._end_turn()
 
@@ -458,6 +461,8 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
         self._neighbours.end_turn()
         if self.store.is_dirty:
             self.store.commit()
@@ -505,7 +510,8 @@ class Node:
             case GetStatus():
                 return Status(self.status())
             case Unlink(name):
-                self._check_neighbour(name)
+                if not self.broker.expects(name):
+                    self._check_neighbour(name)
                 self._requests.append(events.Unlink(name))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
@@ -519,7 +525,7 @@ class Node:
 
     def _check_neighbour(self, name: str) -> None:
         if name not in self.broker.neighbours:
-            known = ", ".join(self.broker.neighbours) or "none"
+            known = ", ".join([*self.broker.neighbours, *self.broker.expected]) or "none"
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
 
     def status(self) -> BrokerStatus:
