@@ -512,7 +512,7 @@ class Broker:
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -524,7 +524,7 @@ class Broker:
             self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
-        if self._neighbours.unmet and envelope.durable and not is_repetition:
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
             self._neighbours.unmet.keep(kept)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
