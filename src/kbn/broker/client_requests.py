@@ -227,8 +227,12 @@ class ClientRequests:
 
     def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        # The store has them until it has left: they say what waits for it, and may be withdrawn.
+        session.former, session.subscriptions = session.subscriptions, {}
+        for id in session.former:
+            self._interests.unsubscribe((session.peer, id))
+        if session.former:
+            self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
 
     def detach(self, session: ClientSession) -> None:
