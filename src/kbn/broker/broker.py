@@ -523,7 +523,7 @@ class Broker:
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -535,7 +535,7 @@ class Broker:
             self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
-        if self._neighbours.unmet and envelope.durable and not is_repetition:
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
             for url, queue in self._neighbours.unmet.keep(kept):
                 self._room.queued(url, queue)
 

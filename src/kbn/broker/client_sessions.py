@@ -256,13 +256,13 @@ class ClientSessions:
             self._free(session, session.limits.owed, session.limits.owed_bytes)
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
-        if publisher is not None and deliveries.stops_publishers(session.limits):
-            self._stop(publisher, session)
+        if deliveries.when_slow == "block" and publisher is not None:
+            self._stop_when_full(publisher, session)
         self._ready[name] = session
 
-    def _stop(self, publisher: ClientSession, slow: ClientSession) -> None:
-        """Let a publisher wait for a slow client that is here."""
-        if not slow.is_connected:
+    def _stop_when_full(self, publisher: ClientSession, slow: ClientSession) -> None:
+        """Let a publisher wait for a slow client that is here and has too much before it."""
+        if not slow.is_connected or not slow.deliveries.stops_publishers(slow.limits):
             return
         waiting = slow.deliveries.waiting
         publisher.publications.waits_for.add(slow.name)
@@ -342,9 +342,9 @@ class ClientSessions:
     def _send_deliveries(self, session: ClientSession) -> None:
         deliveries = session.deliveries
         if session.is_connected:
-            for delivery in deliveries.sendable():
-                self.delivered += 1
-                self._outbox.send(session.peer, delivery)
+            ready = deliveries.take_sendable()
+            self.delivered += len(ready)
+            self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from kbn.broker import content
 from kbn.broker.routing_table import RoutingTable, Wanted
@@ -24,8 +23,10 @@ class Contents:
         """Read and match contents that are about to come, in place of those before."""
         read: dict[bytes, Notification] = {}
         for each in contents:
-            with suppress(KbnError):  # who sent it is told when it comes
+            try:
                 read[each] = content.decode(each)
+            except KbnError:
+                continue
         wanted = table.match_many(list(read.values()))
         self._known = dict(zip(read, zip(read.values(), wanted, strict=True), strict=True))
         self._version = table.version
