@@ -281,8 +281,9 @@ class World:
 
     def _stop_something(self) -> None:
         client = self.rng.choice(self.subscribers)
-        self.tell(f"{client.name} stops reading")
-        client.stop_reading()
+        if not client.core.is_moving:
+            self.tell(f"{client.name} stops reading")
+            client.stop_reading()
 
     def _read_something(self) -> None:
         client = self.rng.choice(self.subscribers)
@@ -334,6 +335,7 @@ class World:
         client = self.rng.choice([*self.subscribers, *self.publishers])
         to = self.rng.choice(self.network.topology.brokers)
         self.tell(f"{client.name} is to move to {to}")
+        client.read()  # a client that moves reads: whether one that does not gets there is open
         client.move(to)
 
     def _rehome_something(self) -> None:
