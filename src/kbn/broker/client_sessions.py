@@ -28,8 +28,11 @@ from kbn.broker.messages import (
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import BYTES_SENT, QUEUED, SENT, STORED
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
+
+SENT_AT_ONCE = 128  # to one client, before others have their turn
 
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
@@ -93,6 +96,8 @@ class ClientSessions:
 
     def forget(self, session: ClientSession) -> None:
         """The client is no longer ours; its subscriptions are withdrawn by now."""
+        if self.by_name.get(session.name) is not session:
+            return  # it has left before, and has perhaps come again
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
@@ -198,9 +203,11 @@ class ClientSessions:
         A client that is full stops the publisher, if that is one of ours.
         """
         self.matched += 1
+        self._outbox.work.done += QUEUED
         session = self.by_name[name]
         deliveries = session.deliveries
         if deliveries.unacked is not None:
+            self._outbox.work.done += STORED
             deliveries.unacked.push(kept.key(), ENCODER.encode(tuple(ids)), kept.body())
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
@@ -232,19 +239,37 @@ class ClientSessions:
                 session.deliveries.start_again(now)
                 self._ready[session.name] = session
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether somebody may have something to be sent."""
+        return bool(self._ready)
+
     def send_ready(self) -> list[ClientSession]:
-        """Send what waits, as far as credit goes; the sessions of those that have left."""
-        ready, self._ready = self._ready, {}
-        for session in ready.values():
-            self._send_deliveries(session)
-        return [session for session in ready.values() if session.has_left]
+        """Send what waits, as far as credit and this turn go; the sessions of those that have left.
+
+        Clients take turns: one with much to be sent gets some of it, and then the others theirs.
+        """
+        work, ready, left = self._outbox.work, self._ready, []
+        while ready and not work.is_spent:
+            for name in list(ready):
+                session = ready.pop(name)
+                self._send_deliveries(session)
+                if session.has_left:
+                    left.append(session)
+                if work.is_spent:
+                    break
+        return left
 
     def _send_deliveries(self, session: ClientSession) -> None:
-        deliveries = session.deliveries
+        deliveries, work = session.deliveries, self._outbox.work
         if session.is_connected:
-            for delivery in deliveries.sendable():
+            for sent, delivery in enumerate(deliveries.sendable(), start=1):
                 self.delivered += 1
+                work.done += SENT + len(delivery.envelope.content) // BYTES_SENT
                 self._outbox.send(session.peer, delivery)
+                if sent >= SENT_AT_ONCE or work.is_spent:
+                    self._ready[session.name] = session
+                    break
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):
             self.release_publishers(session)
 

@@ -171,7 +171,7 @@ class NeighbourSessions:
         ]
         for neighbour in neighbours:
             other = apart if neighbour.name in apart else {neighbour.name}
-            is_complete = all(name in other for name in unsure)
+            is_complete = not neighbour.told.pending and all(name in other for name in unsure)
             if neighbour.link.channel is not None and neighbour.told.is_complete != is_complete:
                 neighbour.told.is_complete = is_complete
                 self.traffic.send_to(neighbour, Complete(is_complete))

@@ -1,8 +1,9 @@
-"""The outbox: what a broker is about to send, and the time it sends it at."""
+"""The outbox: what a broker is about to send, the time it sends it at, and what that has cost."""
 
 from __future__ import annotations
 
 from kbn.broker.messages import AnyMessage, Peer, Send
+from kbn.broker.work import Work
 
 
 class Outbox:
@@ -17,10 +18,11 @@ class Outbox:
     []
     """
 
-    __slots__ = ("now", "sends")
+    __slots__ = ("now", "sends", "work")
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
+        self.work = Work()
         self.sends: list[Send] = []
 
     def send(self, to: Peer, message: AnyMessage) -> None:

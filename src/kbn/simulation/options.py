@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypedDict
 
 from kbn.broker import AllowAll, Authorizer, ClientLimits, NodeSettings, Routing, ServerLimits
@@ -12,7 +13,7 @@ LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 class BrokerOptions(TypedDict, total=False):
     """Options of `Network`; `Settings` and `NodeSettings` say more about them.
 
-    Brokers show each other `broker_token`.
+    Brokers show each other `broker_token`. With little `turn_work` they need many turns.
     """
 
     advertisements: bool
@@ -20,6 +21,7 @@ class BrokerOptions(TypedDict, total=False):
     authorizer: Authorizer | None
     broker_token: str
     limits: ClientLimits | None
+    turn_work: int
 
 
 def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
@@ -31,7 +33,7 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         ontology_digest="",
         authorizer=options.get("authorizer") or AllowAll(),
         limits=options.get("limits") or ClientLimits(),
-        server_limits=LIMITS,
+        server_limits=replace(LIMITS, turn_work=options.get("turn_work", LIMITS.turn_work)),
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),
     )
