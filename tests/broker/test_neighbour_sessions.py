@@ -24,6 +24,7 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
 from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX
 from kbn.broker.outbox import Outbox
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError
@@ -40,7 +41,7 @@ class End:
             routing,
             self.store,
             self.outbox,
-            lambda peer: UnackedQueue(self.store, peer, sequences),
+            lambda peer: UnackedQueue(self.store, peer, sequences, Aside(self.store, self.outbox)),
         )
         self.neighbour: Neighbour = self.sessions.add(other, "peer")
         self.bodies: list[Body] = []

@@ -252,7 +252,7 @@ def test_who_asks_and_never_reads_the_answers_is_not_heard_out() -> None:
             _, writer = await asyncio.open_connection(*server.address[:2])
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(HELLO)
-            wrong = encode(AdminRequest(1, Unlink("x" * 10_000))) * 50
+            wrong = encode(AdminRequest(1, Unlink("x" * 256))) * 1000
             sent = 0
             while sent < 400 and not any(each.is_paused for each in server._connections.values()):
                 writer.write(wrong)

@@ -9,7 +9,8 @@ from kbn.broker import (
     store,
     wire,
 )
-from kbn.broker.access import AllowAll, Authorizer, Permission
+from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
+from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, digest_of
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.broker_status import BrokerStatus
@@ -22,6 +23,7 @@ from kbn.broker.client import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
@@ -76,6 +78,7 @@ from kbn.broker.wire import (
 
 __all__ = [
     "VERSION",
+    "AccessRules",
     "AdminBody",
     "AdminResult",
     "Alive",
@@ -98,6 +101,7 @@ __all__ = [
     "Delivered",
     "Dial",
     "Effect",
+    "Entry",
     "Envelope",
     "Failed",
     "Forward",
@@ -109,10 +113,12 @@ __all__ = [
     "HangUp",
     "LimitsGiven",
     "LinkTo",
+    "Lost",
     "MemoryStore",
     "Moved",
     "Node",
     "NodeSettings",
+    "NotAllowedError",
     "NotificationId",
     "OntologyChanged",
     "Peer",
@@ -122,6 +128,7 @@ __all__ = [
     "Role",
     "Routing",
     "RoutingTable",
+    "RulesInForce",
     "Send",
     "ServerLimits",
     "SqliteStore",
@@ -138,6 +145,7 @@ __all__ = [
     "decode_from_client",
     "decode_name",
     "decode_opening",
+    "digest_of",
     "node_effects",
     "node_events",
     "notes",

@@ -34,13 +34,15 @@ that cannot be reached are in the tree all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
+from kbn.broker.access import Permission, admits_broker
+from kbn.broker.access_change import AccessChange
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -65,8 +67,9 @@ from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.fan_out import AT_ONCE, FanOuts
+from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
@@ -78,6 +81,7 @@ from kbn.broker.messages import (
     Bye,
     ByeCause,
     Complete,
+    Connect,
     Echo,
     Envelope,
     Forward,
@@ -92,10 +96,12 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
-from kbn.broker.route import HOPS_MAX, route
+from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
@@ -112,6 +118,7 @@ class Broker:
     """One node of the overlay; `Settings` says what its arguments mean."""
 
     def __init__(self, name: str, **given: Unpack[SettingsGiven]) -> None:
+        check_name(name, "broker")
         settings, store = Settings.of(given), given.get("store")
         now, digest = given.get("now", 0.0), given.get("ontology_digest", "")
         self.name = name
@@ -123,7 +130,10 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
@@ -161,14 +171,52 @@ class Broker:
         self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
+        self._access = AccessChange(settings.authorizer, outbox, self._clients, self._requests)
+        self._access.obey()
 
     # What whoever runs it calls.
 
-    def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
-        """Have a neighbour; `role` is what it is to us."""
+    def link(self, name: str, role: Role = "peer", token: str = "", url: str = "") -> list[Send]:
+        """Have a neighbour; `role` is what it is to us, `url` where it was expected."""
         self._neighbours.check_link(name, role, self._mover.new)
         self._neighbours.forget_leaving(name)
+        late = self._meet(url, name)
         self._add_neighbour(name, role).token = token
+        for envelope in late:
+            self._route_late(envelope, name)
+        self._tell_complete()
+        return self._finish()
+
+    def expect(self, url: str, role: Role = "peer") -> list[Send]:
+        """Have whoever is at a url as neighbour later: keep everything durable until it is met."""
+        self._neighbours.unmet.expect(url, is_parent=role == "parent")
+        self._tell_complete()
+        return self._finish()
+
+    def expects(self, url: str) -> bool:
+        """Whether whoever is at a url was never met."""
+        return url in self._neighbours.unmet
+
+    @property
+    def expected(self) -> list[str]:
+        """Where the brokers are that were never met."""
+        return list(self._neighbours.unmet)
+
+    def kept_for(self, url: str) -> int:
+        """How much is kept for whoever is at a url, and was never met."""
+        return self._neighbours.unmet.unacked(url)
+
+    def expect_no_others(self, urls: set[str]) -> None:
+        """Forget who else was expected before a restart."""
+        self._neighbours.unmet.forget_others(urls)
+
+    def give_up(self, url: str) -> list[Send]:
+        """Nobody is expected at a url any more; what was kept for it is forgotten."""
+        queue = self._neighbours.unmet.met(url)
+        if queue is not None:
+            queue.take_all()
+            self._waves.gone(url, self._neighbours.names_in_tree())
+            self._tell_complete()
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
@@ -242,6 +290,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -249,6 +301,7 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
@@ -268,9 +321,10 @@ class Broker:
         """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
         return bool(self._chores) or self._clients.has_ready
 
-    def is_busy_with(self, peer: Peer) -> bool:
-        """Whether what this peer says next must wait for what it said before."""
-        return self._chores.is_busy_with(peer)
+    @property
+    def busy_with(self) -> Container[Peer]:
+        """The peers that must wait, with what they say next, for what they said before."""
+        return self._chores.busy_with
 
     def work_on(self, now: float) -> list[Send]:
         """Go on with what takes more than one turn."""
@@ -330,6 +384,24 @@ class Broker:
             if neighbour.is_connected:
                 self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
+        return self._finish()
+
+    def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:
+        """Raise a KbnError when the name of a client that comes is another's."""
+        self._outbox.now = now
+        self._requests.check_owner(connect, permission)
+
+    def access_changed(self, now: float) -> list[Send]:
+        """The authorizer decides by other rules from now on: clients obey them at once."""
+        self._outbox.now = now
+        self._access.obey()
+        return self._finish()
+
+    def expel(self, name: str, reason: str) -> list[Send]:
+        """A neighbour may not come in any more; it may come back when it may again."""
+        if name in self._neighbours.by_name:
+            self._say_bye(name, reason, "refused")
+            self._remove_neighbour(name)
         return self._finish()
 
     # Administration.
@@ -401,12 +473,18 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
     def is_complete(self) -> bool:
         """Whether every neighbour has said all it has to say."""
-        return all(n.is_trusted for n in self._neighbours.in_tree() if n.role != "parent")
+        neighbours = self._neighbours
+        is_unmet = neighbours.unmet.may_subscribe(parents_count=False)
+        return not is_unmet and all(
+            n.is_trusted for n in neighbours.in_tree() if n.role != "parent"
+        )
 
     def status(self) -> BrokerStatus:
         """What a person wants to know of this broker."""
@@ -460,7 +538,7 @@ class Broker:
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -473,9 +551,6 @@ class Broker:
         came_from: str | None,
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
-        if envelope.hops >= HOPS_MAX:
-            self._counts["dropped"] += 1
-            return
         is_repetition = False
         if self._settings.routing == "general":
             view = self._neighbours.tree.view
@@ -483,8 +558,6 @@ class Broker:
             if known == view:
                 return
             is_repetition = known is not None
-        path = None if envelope.path is None else (*envelope.path, self.name)
-        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         move = self._mover.move
         if move is not None:
             move.saw(envelope)
@@ -505,6 +578,8 @@ class Broker:
         else:
             sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
             self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
+        if self._neighbours.unmet and envelope.durable and not is_repetition:
+            self._neighbours.unmet.keep(kept)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
@@ -587,11 +662,17 @@ class Broker:
             return
         if neighbour.received.past and neighbour.received.is_past(envelope):
             return
+        path = envelope.path
+        if envelope.hops >= HOPS_MAX or (path is not None and len(path) >= HOPS_MAX):
+            self._counts["dropped"] += 1
+            return
         try:
             notification = self._contents.read(envelope.content)
         except KbnError:
             self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return
+        path = None if path is None else (*path, self.name)
+        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         self._route(envelope, notification, came_from=neighbour.name)
 
     def _admit(self, greet: Greet, name: str) -> Neighbour | None:
@@ -604,7 +685,7 @@ class Broker:
         try:
             self._neighbours.check_link(name, greet.role, self._mover.new)
             self._neighbours.forget_leaving(name)
-            if self._settings.authorizer.admit(name, greet.token) is None:
+            if not admits_broker(self._settings.authorizer, name, greet.token):
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
             self._say_bye(name, str(error), "refused")
@@ -624,6 +705,28 @@ class Broker:
         self._tell_complete()
         return neighbour
 
+    def _meet(self, url: str, name: str) -> list[Envelope]:
+        """Whoever was expected at a url has a name, and goes on with its queue; what it cannot
+        take over like that, because it is a neighbour already or the tree decides.
+        """
+        queue = self._neighbours.unmet.met(url)
+        if queue is None:
+            return []
+        self._waves.renamed(url, name)
+        if self.routing != "general" and name not in self._neighbours.by_name:
+            self._neighbours.unmet.take_over(url, name)
+            return []
+        known = self._neighbours.by_name.get(name)
+        # What came since it is a neighbour is in its own queue, as far as it wants it.
+        return queue.take_all() if known is None else queue.take_up_to(known.since)
+
+    def _route_late(self, envelope: Envelope, name: str) -> None:
+        """Send what was kept for a neighbour before we knew that it was one."""
+        if self.routing == "general":
+            self._route_again(envelope)
+        else:
+            self._pass_on(self._neighbours.by_name[name], Kept(self._store, envelope))
+
     def _part_with(self, name: str, reason: str, cause: ByeCause) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
         self._say_bye(name, reason, cause)
@@ -631,7 +734,7 @@ class Broker:
         self._remove_neighbour(name)
 
     def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
-        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
+        bye = Bye(self.name, self._neighbours.epoch, shortened(reason), cause)
         self._outbox.send(Peer("broker", name), bye)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
@@ -648,10 +751,11 @@ class Broker:
             return
         self._begin_chore(self._interests.leave(neighbour))
         unacked = neighbour.unacked.take_all()
+        self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()

@@ -13,6 +13,7 @@ class ClientStatus(Struct, frozen=True):
     queued: int
     dropped: int
     published: int
+    queued_bytes: int = 0
 
 
 class NeighbourStatus(Struct, frozen=True):
@@ -27,14 +28,19 @@ class NeighbourStatus(Struct, frozen=True):
     unacked: int
     queued: int
     dropped: int
+    unacked_bytes: int = 0
 
 
 class LinkStatus(Struct, frozen=True):
-    """A link that the broker dials; `broker` is empty until it was reached."""
+    """A link that the broker dials; `broker` is empty until it was reached.
+
+    `kept` counts what is kept for a broker that was never met.
+    """
 
     url: str
     broker: str
     problem: str
+    kept: int = 0
 
 
 class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):

@@ -15,11 +15,11 @@ from kbn.broker.work import Work
 
 
 class Chores:
-    """What a broker is in the middle of.
+    """What a broker is in the middle of, and with whom it is busy.
 
     >>> chores, done = Chores(), []
     >>> chores.begin(iter(map(done.append, "abc")), Peer("client", "ann"))
-    >>> chores.is_busy_with(Peer("client", "ann")), done
+    >>> Peer("client", "ann") in chores.busy_with, done
     (True, [])
     >>> chores.work_on(Work()); done, bool(chores)
     (['a', 'b', 'c'], False)
@@ -27,20 +27,16 @@ class Chores:
 
     def __init__(self) -> None:
         self._chores: deque[tuple[Iterator[None], Peer | None]] = deque()
-        self._busy: dict[Peer, int] = {}
+        self.busy_with: dict[Peer, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._chores)
-
-    def is_busy_with(self, peer: Peer) -> bool:
-        """Whether a chore for this peer goes on."""
-        return peer in self._busy
 
     def begin(self, chore: Iterator[None], peer: Peer | None = None) -> None:
         """Do this from now on, for a peer that has to wait until it is done (or for nobody)."""
         self._chores.append((chore, peer))
         if peer is not None:
-            self._busy[peer] = self._busy.get(peer, 0) + 1
+            self.busy_with[peer] = self.busy_with.get(peer, 0) + 1
 
     def work_on(self, work: Work) -> None:
         """Go on with each chore in turn until the work allowed is done.
@@ -62,6 +58,6 @@ class Chores:
 
     def _end(self, peer: Peer | None) -> None:
         if peer is not None:
-            self._busy[peer] -= 1
-            if not self._busy[peer]:
-                del self._busy[peer]
+            self.busy_with[peer] -= 1
+            if not self.busy_with[peer]:
+                del self.busy_with[peer]

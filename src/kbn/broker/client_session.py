@@ -16,8 +16,9 @@ from kbn.filters import Subscription
 class ClientSession:
     """One client; it is kept while the client is away if the client is durable.
 
-    `redirect` is the broker and the url it is sent to, `leaving` the number of its request to be
-    forgotten, `hops` what it last told of the distances its notifications came.
+    `token` is what it showed when it came, `redirect` the broker and the url it is sent to,
+    `leaving` the number of its request to be forgotten, `hops` what it last told of the distances
+    its notifications came.
     """
 
     peer: Peer
@@ -25,6 +26,7 @@ class ClientSession:
     permission: Permission
     deliveries: Deliveries
     limits: ClientLimits
+    token: str = ""
     publications: Publications = field(default_factory=Publications)
     is_connected: bool = True
     with_path: bool = False
@@ -41,6 +43,11 @@ class ClientSession:
     @property
     def name(self) -> str:
         return self.peer.name
+
+    def allow(self, permission: Permission, limits: ClientLimits) -> None:
+        """From now on it may do this, and use so much."""
+        self.permission, self.limits = permission, limits
+        self.deliveries.shown = permission.subscribe
 
     @property
     def is_durable(self) -> bool:
@@ -62,9 +69,10 @@ class ClientSession:
 
     def connect(self, connect: Connect, permission: Permission, limits: ClientLimits) -> None:
         """Begin a connection, with what the client may do and use now."""
-        self.permission, self.limits = permission, limits
+        self.allow(permission, limits)
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
+        self.token = connect.token
         self.with_path = connect.with_path
         self.epoch = connect.epoch
         self.deliveries.connect(connect, limits, is_new_epoch=is_new_epoch)

@@ -125,6 +125,7 @@ class Neighbour:
     link: Link
     unacked: UnackedQueue
     token: str = ""
+    since: int = 0  # its sequences are above this one
     announced: Announced = field(default_factory=Announced)
     told: Told = field(default_factory=Told)
     received: Received = field(default_factory=Received)

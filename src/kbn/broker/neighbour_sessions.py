@@ -12,7 +12,6 @@ from msgspec import msgpack
 
 from kbn.broker.broker_move import Newest
 from kbn.broker.greetings import Greetings
-from kbn.broker.kept import ENVELOPES
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
 from kbn.broker.neighbour import Link, Neighbour, Role
 from kbn.broker.neighbour_traffic import NeighbourTraffic
@@ -20,6 +19,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.unmet import UnmetPeers, queue_of
 from kbn.errors import InvalidInputError
 
 Routing = Literal["hierarchical", "acyclic", "general"]
@@ -31,7 +31,7 @@ class NeighbourSessions:
     """The neighbours of one broker, by name.
 
     `tree` is what the broker knows of the whole network; only general peers use it. `greetings` and
-    `traffic` say and hear what belongs to the links.
+    `traffic` say and hear what belongs to the links. `unmet` are those to come.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class NeighbourSessions:
         self.by_name: dict[str, Neighbour] = {}
         self.tree = SpanningTree(name, epoch << 20)
         self.traffic = NeighbourTraffic(self.by_name, store, outbox)
+        self.unmet = UnmetPeers(store, unacked_of)
         self._name = name
         self._is_general = routing == "general"
         self._routing = routing
@@ -80,7 +81,8 @@ class NeighbourSessions:
         """A new neighbour, with what the store has of it."""
         peer = Peer("broker", name)
         # It may not have heard that we left it, and be in a session with us: this is another.
-        neighbour = Neighbour(peer, role, Link(self.next_epoch()), self._unacked_of(peer))
+        unacked = self._unacked_of(queue_of(self._store, name))
+        neighbour = Neighbour(peer, role, Link(self.next_epoch()), unacked, since=unacked.last)
         received = neighbour.received
         received.sequence = received.acked = int(self._store.marked(f"received/{name}") or 0)
         if (past := self._store.marked(f"past/{name}")) is not None:
@@ -127,7 +129,8 @@ class NeighbourSessions:
         return not self._is_general or neighbour.name in self.tree.neighbours
 
     def names_in_tree(self) -> list[str]:
-        return [neighbour.name for neighbour in self.in_tree()]
+        """Whom waves go to; for one that was never met they wait, under its url."""
+        return [*(neighbour.name for neighbour in self.in_tree()), *self.unmet]
 
     def set_link(self, name: str, is_up: bool) -> bool:
         """Record whether one of our links is up; returns whether the tree is another now."""
@@ -151,8 +154,7 @@ class NeighbourSessions:
         unacked: dict[NotificationId, Envelope] = {}
         for neighbour in self.by_name.values():
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
-            for body in neighbour.unacked.take_all():
-                envelope = ENVELOPES.decode(body)
+            for envelope in neighbour.unacked.take_all():
                 unacked[envelope.id] = envelope
             neighbour.announced.is_complete = neighbour.told.is_complete = False
         return list(unacked.values())
@@ -164,6 +166,7 @@ class NeighbourSessions:
         With `parents_tell`, parents advertise: what they have not said counts too.
         """
         neighbours = self.in_tree()
+        is_unmet = self.unmet.may_subscribe(parents_count=parents_tell)
         unsure = [
             each.name
             for each in neighbours
@@ -171,7 +174,8 @@ class NeighbourSessions:
         ]
         for neighbour in neighbours:
             other = apart if neighbour.name in apart else {neighbour.name}
-            is_complete = not neighbour.told.pending and all(name in other for name in unsure)
+            is_told = not is_unmet and not neighbour.told.pending
+            is_complete = is_told and all(name in other for name in unsure)
             if neighbour.link.channel is not None and neighbour.told.is_complete != is_complete:
                 neighbour.told.is_complete = is_complete
                 self.traffic.send_to(neighbour, Complete(is_complete))
@@ -210,6 +214,7 @@ class NeighbourSessions:
             "wants": len(neighbour.announced.subscriptions),
             "told": 0 if told is None else len(told.filters),
             "unacked": len(neighbour.unacked),
+            "unacked_bytes": neighbour.unacked.size,
             "queued": len(neighbour.best_effort.waiting),
             "dropped": neighbour.best_effort.dropped,
         }

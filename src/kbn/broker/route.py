@@ -7,9 +7,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kbn.broker.routing_table import Wanted
 
-# No tree is so deep: a notification that has passed so many brokers goes round in a cycle.
-HOPS_MAX = 1_000
-
 
 class NextHop(Protocol):
     """A neighbour that a notification may go to.

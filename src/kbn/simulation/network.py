@@ -58,7 +58,6 @@ class _Place:
     store: MemoryStore
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
-    reports: list[node_events.Event] = field(default_factory=list)
     wakes_at: float = inf
     has_turn: bool = False
 
@@ -113,13 +112,14 @@ class Network:
             ontology=ontology,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
-        token = common.token
+        token, self._by_address = common.token, options.get("by_address", False)
         self._places = {name: _place(name, common) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
         for name in topology.brokers:
-            self.restart(name)
+            if name not in options.get("down", ()):
+                self.restart(name)
 
     def _links_of(self, name: str, token: str) -> list[LinkTo]:
         """The links that a broker dials: of a child and its parent, the child dials.
@@ -130,7 +130,8 @@ class Network:
         both = self._ticks and self.topology.routing == "general"
         found = [other for one, other in self.topology.links if one == name]
         found += [one for one, other in self.topology.links if other == name and both]
-        return [LinkTo(other, role, token, other) for other in found]
+        named = not self._by_address
+        return [LinkTo(other, role, token, other if named else "") for other in found]
 
     # Nodes.
 
@@ -243,7 +244,6 @@ class Network:
         place = self._place(name)
         place.node = None
         place.store.rollback()
-        place.reports.clear()
         ends, place.ends = place.ends, {}
         for connection, end in ends.values():
             end.is_open = False
@@ -305,8 +305,7 @@ class Network:
     def _tell(self, name: str, event: node_events.Event) -> None:
         place = self._places[name]
         if place.node is not None:
-            reports, place.reports = place.reports, []
-            self._perform(name, place.node.handle([*reports, event], self.now))
+            self._perform(name, place.node.handle([event], self.now))
 
     def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
         place = self._places[name]
@@ -336,11 +335,8 @@ class Network:
             return
         for message in send.messages:
             self._links.transmit(*found, message)
-        report = node_events.Writable(send.connection)
         if send.is_cut_short:
-            self.at(self.now, lambda: self._tell(name, report))
-        else:
-            place.reports.append(report)
+            self.at(self.now, lambda: self._tell(name, node_events.Writable(send.connection)))
 
     def _noted(self, name: str, note: notes.Note) -> None:
         self.notes.append((name, note))

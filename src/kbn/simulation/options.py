@@ -13,13 +13,17 @@ LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 class BrokerOptions(TypedDict, total=False):
     """Options of `Network`; `Settings` and `NodeSettings` say more about them.
 
-    Brokers show each other `broker_token`. With little `turn_work` they need many turns.
+    Brokers show each other `broker_token`. With `by_address` they are told where their neighbours
+    are, and not their names. Those `down` have not been started yet. With little `turn_work` they
+    need many turns.
     """
 
     advertisements: bool
     keeps_roots: bool
     authorizer: Authorizer | None
     broker_token: str
+    by_address: bool
+    down: tuple[str, ...]
     limits: ClientLimits | None
     turn_work: int
 

@@ -266,7 +266,7 @@ class BrokerServer:
         report = events.Stalled if connection.is_paused else events.Writable
         if is_cut_short:
             self.tell(report(id, waiting))
-        else:
+        elif waiting:
             self._events.append(report(id, waiting))  # it can wait for the next turn
 
     def _note(self, note: notes.Note) -> None:
@@ -318,12 +318,18 @@ class BrokerServer:
         """Read the access file and the ontology again, as they are now."""
         reread = getattr(self.node.settings.authorizer, "reload", None)
         if reread is not None:
-            try:
-                reread()
-            except KbnError as error:
-                log.error("the access file stays as it was: %s", error)
+            self._run(self._reload_access(reread))
         if self._ontology is not None:
             self._run(self._load_quietly(self._ontology))
+
+    async def _reload_access(self, reread: Callable[[], None]) -> None:
+        """Read the access file beside the work; then all who are connected obey it."""
+        try:
+            await asyncio.to_thread(reread)
+        except KbnError as error:
+            log.error("the access file stays as it was: %s", error)
+        else:
+            self.tell(events.AccessChanged())
 
     async def _load_quietly(self, files: OntologyFiles) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kbn.broker.fields import shortened
 from kbn.broker.messages import AnyMessage, Peer, Refused
 from kbn.broker.node import notes
 from kbn.broker.node.effects import Close, Effect, Note, PauseReading, ResumeReading
@@ -30,6 +31,7 @@ class NodeConnection:
     heard_at: float
     peer: Peer | None = None
     epoch: int = 0
+    token: str = ""
     inbox: Inbox = field(default_factory=Inbox)
     is_closing: bool = False
     is_superseded: bool = False  # the peer has come again: what still comes here is not for us
@@ -96,7 +98,7 @@ class NodeConnections:
         self.note(notes.ConnectionRefused(connection.peer, connection.address, kind, reason))
         if connection.stage != "asked":  # there, it is us who came
             what = "connect" if connection.peer is None else "frame"
-            self.send(connection, Refused(what, 0, kind, reason))
+            self.send(connection, Refused(what, 0, kind, shortened(reason)))
         self.close(connection)
 
     def pause_or_resume(self, connection: NodeConnection) -> None:

@@ -21,7 +21,7 @@ the broker's own bounded queues, or in the store) and is not read from until it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -56,7 +56,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.messages import Send as BrokerSend
 from kbn.broker.node import effects, events, notes
-from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.admission import Admission, authorizer_of, check_version
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node.effects import Effect, LimitFrames, Send
 from kbn.broker.node.inboxes import FRAMES_AT_ONCE, Inboxes
@@ -105,7 +105,7 @@ class Node:
             store=self.store,
             keeps=settings.keeps and settings.store is not None,
             advertisements=settings.advertisements,
-            authorizer=settings.authorizer,
+            authorizer=authorizer_of(settings),
             limits=settings.limits,
             keeps_roots=settings.keeps_roots,
             now=now,
@@ -121,6 +121,7 @@ class Node:
         self._work = self.broker.work
         self._work.budget = settings.server_limits.turn_work
         self._inboxes = Inboxes()
+        self._room_bytes = settings.server_limits.room_bytes
         self._batch: list[Arrived] = []
         self._sends: list[BrokerSend] = []
         self._requests: list[events.Unlink] = []
@@ -165,7 +166,10 @@ class Node:
         work.allow(1.0)
         self._sends += self.broker.deliver(now)
         for request in self._requests:
-            self._sends += self.broker.unlink(request.broker)
+            if self._neighbours.give_up(request.broker):
+                self._sends += self.broker.give_up(request.broker)
+            else:
+                self._sends += self.broker.unlink(request.broker)
         self._requests.clear()
         self.turns.add(work.done)
         return self._end_turn()
@@ -201,6 +205,10 @@ class Node:
                 self._neighbours.move(event, self._now)
             case events.UseOntology():
                 self._use_ontology(event)
+            case events.AccessChanged():
+                self._run_batch()
+                self._sends += self.broker.access_changed(self._now)
+                self._sends += self._neighbours.access_changed(self._admission.objection)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
@@ -246,7 +254,7 @@ class Node:
         inbox, peer = connection.inbox, connection.peer
         if connection.is_closing:
             inbox.drop_frames()
-        elif peer is not None and self.broker.is_busy_with(peer):
+        elif peer is not None and peer in self.broker.busy_with:
             return
         frames = inbox.take_frames(FRAMES_AT_ONCE)
         if frames:
@@ -267,20 +275,19 @@ class Node:
         if connection.stage == "parting" and frames:
             self._parting(connection, frames)
         elif peer is not None and self.connections.bound.get(peer) is connection:
-            self._batch.extend(self._messages(connection, peer, frames))
+            self._decode(connection, peer, frames)
 
-    def _messages(
-        self, connection: NodeConnection, peer: Peer, frames: list[bytes]
-    ) -> Iterator[Arrived]:
-        """What the frames say, as far as they can be understood."""
+    def _decode(self, connection: NodeConnection, peer: Peer, frames: list[bytes]) -> None:
+        """Add what the frames say to the batch, as far as they can be understood."""
         decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
+        batch = self._batch
         try:
             for body in frames:
                 self._work.done += MESSAGE + len(body) // BYTES_DECODED
                 message = decode(body)
                 if type(message) in LOOKED_AT:
                     self._look_at(message, connection, peer)
-                yield message, peer
+                batch.append((message, peer))
         except FrameError as error:
             if not self._is_refusal(connection, body):
                 self.connections.refuse(connection, str(error), FrameError.__name__)
@@ -307,6 +314,8 @@ class Node:
             raise FrameError(f"this connection is {peer.name}'s: {name!r} cannot greet on it")
         if isinstance(message, Bye):
             self._neighbours.heard_bye(connection, message)
+        elif connection.link is None and message.token != connection.token:
+            raise FrameError("another token than before: make another connection to show it")
 
     def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
         """Wait until one that we have left answers; while it goes on, tell it again."""
@@ -328,10 +337,11 @@ class Node:
         contents = [found for message, _ in batch if (found := content_of(message)) is not None]
         if len(contents) > 1:
             self.broker.prematch(within_reach(contents))
-        arrivals = Arrivals(batch, self._work, self.broker.is_busy_with)
-        while not arrivals.are_handled:
+        arrivals = Arrivals(batch, self._work, self.broker.busy_with)
+        for _ in range(len(batch) + 1):
             try:
                 self._sends += self.broker.receive_many(arrivals, self._now)
+                break
             except StoreError:
                 raise
             except Exception as error:
@@ -377,10 +387,10 @@ class Node:
                     return []
             case Greet():
                 check_version(opening)
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 self._sends += self._neighbours.came(connection, opening, self._now)
             case Bye():
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 peer = Peer("broker", opening.broker)
                 self._sends += self.broker.receive(opening, peer, self._now)
                 self._neighbours.heard_bye(connection, opening)
@@ -391,7 +401,8 @@ class Node:
 
     def _client_came(self, connection: NodeConnection, connect: Connect) -> bool:
         """Let a client in; False while what it said on another connection is not handled yet."""
-        self._admission.check_client(connect, connection.certificate)
+        permission = self._admission.check_client(connect, connection, self._now)
+        self.broker.check_owner(connect, permission, self._now)
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
@@ -486,7 +497,7 @@ class Node:
         if attached.room_bytes <= 0:
             # No new credit, but a reason to look whether something waits for this client.
             self._batch.append((Credit(0), peer))
-        attached.room_bytes = max(1, self.settings.server_limits.room_bytes - waiting_bytes)
+        attached.room_bytes = max(1, self._room_bytes - waiting_bytes)
 
     # By the clock.
 
@@ -516,6 +527,8 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
         waiting = {peer.name for _, peer in self._batch if peer.kind == "broker"}
         self._neighbours.end_turn(waiting)
         if self.store.is_dirty:
@@ -550,7 +563,10 @@ class Node:
         is_cut_short = False
         if connection.stage == "client" and connection.peer is not None:
             attached = self.broker.clients.get(connection.peer.name)
-            is_cut_short = attached is not None and attached.room_bytes <= 0
+            if attached is not None:
+                is_cut_short = attached.deliveries.room_bytes <= 0
+                if not is_cut_short:
+                    attached.deliveries.room_bytes = self._room_bytes
         return Send(connection.id, messages, is_cut_short)
 
     # What an administrator asks.
@@ -561,7 +577,8 @@ class Node:
             case GetStatus():
                 return Status(self.status())
             case Unlink(name):
-                self._check_neighbour(name)
+                if not self.broker.expects(name):
+                    self._check_neighbour(name)
                 self._requests.append(events.Unlink(name))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
@@ -575,7 +592,7 @@ class Node:
 
     def _check_neighbour(self, name: str) -> None:
         if name not in self.broker.neighbours:
-            known = ", ".join(self.broker.neighbours) or "none"
+            known = ", ".join([*self.broker.neighbours, *self.broker.expected]) or "none"
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
 
     def status(self) -> BrokerStatus:
@@ -597,26 +614,23 @@ class Arrivals:
     it said before waits.
     """
 
-    def __init__(self, batch: list[Arrived], work: Work, is_busy: Callable[[Peer], bool]) -> None:
+    def __init__(self, batch: list[Arrived], work: Work, busy: Container[Peer]) -> None:
         self._rest = iter(batch)
         self._work = work
-        self._is_busy = is_busy
+        self._busy = busy
         self._deferred: list[Arrived] = []
-        self.are_handled = False
         self.current: Arrived
 
     def __iter__(self) -> Iterator[Arrived]:
-        work = self._work
-        while not work.is_spent:
-            arrived = next(self._rest, None)
-            if arrived is None:
-                break
-            if self._is_busy(arrived[1]):
+        work, busy = self._work, self._busy
+        for arrived in self._rest:
+            if arrived[1] in busy:
                 self._deferred.append(arrived)
                 continue
             self.current = arrived
             yield arrived
-        self.are_handled = True
+            if work.done >= work.limit:
+                return
 
     def left_over(self) -> list[Arrived]:
         """What was not handed out."""
@@ -637,10 +651,12 @@ def within_reach(contents: list[bytes]) -> list[bytes]:
 
 def content_of(message: AnyMessage) -> bytes | None:
     """The content of a notification that a message brings, if it brings one."""
-    if isinstance(message, Publish):
-        return message.content
-    if isinstance(message, BestEffort):
-        return message.envelope.content
-    if isinstance(message, Frame) and isinstance(message.body, Forward):
-        return message.body.envelope.content
-    return None
+    match message:
+        case Publish():
+            return message.content
+        case BestEffort():
+            return message.envelope.content
+        case Frame(body=Forward(envelope=envelope)):
+            return envelope.content
+        case _:
+            return None
