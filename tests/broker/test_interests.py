@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 
+from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Link, Neighbour
@@ -37,7 +38,7 @@ class Side:
         peer = Peer("broker", name)
         store = MemoryStore()
         unacked = UnackedQueue(store, peer, count(1), Aside(store, Outbox()))
-        return Neighbour(peer, "peer", Link(1), unacked)
+        return Neighbour(peer, "peer", Link(1), unacked, BestEffortQueue(1 << 20))
 
     def tell(self, name: str, announce: Announce) -> None:
         self.told[name].append(announce)

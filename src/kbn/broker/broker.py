@@ -98,6 +98,7 @@ from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
 from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
+from kbn.broker.room import Room
 from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
@@ -112,6 +113,9 @@ from kbn.filters import Notification
 from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
+
+HELD_MAX = 10_000
+"""When so much of what a neighbour says waits for room, its session ends and begins anew."""
 
 
 class Broker:
@@ -138,6 +142,7 @@ class Broker:
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
         neighbours.greetings.ontology = digest
+        neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
             neighbours.traffic.send,
@@ -154,10 +159,12 @@ class Broker:
         self._mover = Mover(
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
+        self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
         network = Network(
             name,
             self.epoch,
             partial(self._route, came_from=None),
+            self._check_room,
             self._begin_wave,
             self._begin_chore,
             self._fan_outs.deliver_to,
@@ -302,6 +309,7 @@ class Broker:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
         self._clients.end_long_waits()
+        self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
@@ -502,6 +510,7 @@ class Broker:
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
             "advertisements": len(self._interests.advertisements),
+            "store_bytes": self._store.used_bytes,
             "counts": self.counts,
             "clients": [clients.status(each) for each in clients.by_name.values()],
             "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
@@ -513,6 +522,8 @@ class Broker:
         """End a turn: deliveries and answers last."""
         self._requests.finish()
         self._neighbours.traffic.answer()
+        if self._neighbours.traffic.overfull:
+            self._neighbours.end_overfull()
         return self._outbox.take()
 
     def _beat(self, judges: bool) -> None:
@@ -579,12 +590,52 @@ class Broker:
             sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
             self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
         if self._neighbours.unmet and envelope.durable and not is_repetition:
-            self._neighbours.unmet.keep(kept)
+            for url, queue in self._neighbours.unmet.keep(kept):
+                self._room.queued(url, queue)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
         self._outbox.work.done += SENT
         self._neighbours.traffic.pass_on(neighbour, kept)
+        if kept.envelope.durable:
+            self._room.queued(neighbour.name, neighbour.unacked)
+
+    def _check_room(self, content: bytes, notification: Notification) -> None:
+        """Raise `LimitError` when there is no room for a durable notification of our client."""
+        self._room.check(len(content))
+        if self._room.full:
+            self._room.refuse(self._durable_hops(content, notification, None))
+
+    def _durable_hops(
+        self, content: bytes, notification: Notification, came_from: str | None
+    ) -> list[str]:
+        """Whom a durable notification would be kept for, beside clients."""
+        wanted = self._contents.match(content, notification, self.table)
+        move = self._mover.move
+        # Where advertisements are used it may go everywhere, and better waits in vain.
+        everywhere = self._settings.advertisements
+        hops = self._neighbours.in_tree()
+        targets = route(wanted, came_from, hops, everywhere=everywhere, move=move)
+        return [*(each.name for each in targets.neighbours), *self._neighbours.unmet]
+
+    def _must_wait(self, body: Body, neighbour: Neighbour) -> bool:
+        """Whether there is no room for what a neighbour brings."""
+        if not isinstance(body, Forward) or body.sequence <= neighbour.received.sequence:
+            return False
+        content = body.envelope.content
+        try:
+            notification = self._contents.read(content)
+        except KbnError:
+            return False
+        hops = self._durable_hops(content, notification, neighbour.name)
+        return not self._room.full.isdisjoint(hops)
+
+    def _release_held(self) -> None:
+        """Handle what waited for room, as far as there is some now."""
+        for neighbour in list(self._neighbours.by_name.values()):
+            held = neighbour.held
+            while held and not self._must_wait(held[0], neighbour):
+                self._take_in(held.popleft(), neighbour)
 
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
@@ -622,11 +673,27 @@ class Broker:
                 assert_never(message)
 
     def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
+        """Take in what a neighbour says, or hold it; its acknowledgements never wait."""
+        if isinstance(body, Ack):
+            self._acked(body.sequence, neighbour)
+        elif neighbour.held or (self._room.full and self._must_wait(body, neighbour)):
+            neighbour.held.append(body)
+            if len(neighbour.held) > HELD_MAX:
+                self._neighbours.end(neighbour)
+        else:
+            self._take_in(body, neighbour)
+
+    def _acked(self, sequence: int, neighbour: Neighbour) -> None:
+        self._neighbours.traffic.acked(sequence, neighbour)
+        if self._room.full and self._room.acked(neighbour.name, neighbour.unacked):
+            self._release_held()
+
+    def _take_in(self, body: Body, neighbour: Neighbour) -> None:
         match body:
             case Forward():
                 self._hold_or_handle(body, neighbour)
             case Ack(sequence):
-                self._neighbours.traffic.acked(sequence, neighbour)
+                self._acked(sequence, neighbour)
             case Announce():
                 self._begin_chore(self._interests.announced(body, neighbour), neighbour.peer)
             case Complete(is_complete):
@@ -751,6 +818,8 @@ class Broker:
             return
         self._begin_chore(self._interests.leave(neighbour))
         unacked = neighbour.unacked.take_all()
+        if self._room.gone(name):
+            self._release_held()
         self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
@@ -811,7 +880,7 @@ class Broker:
         for neighbour in self._neighbours.by_name.values():
             if not self._neighbours.is_in_tree(neighbour):
                 self._begin_chore(self._interests.forget(neighbour))
-                neighbour.best_effort.waiting.clear()
+                neighbour.best_effort.clear()
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:
             self._route_again(envelope)

@@ -29,6 +29,8 @@ class NeighbourStatus(Struct, frozen=True):
     queued: int
     dropped: int
     unacked_bytes: int = 0
+    queued_bytes: int = 0
+    held: int = 0
 
 
 class LinkStatus(Struct, frozen=True):
@@ -78,6 +80,7 @@ class BrokerStatus(Struct, frozen=True):
     counts: dict[str, int]
     clients: tuple[ClientStatus, ...]
     neighbours: tuple[NeighbourStatus, ...]
+    store_bytes: int = 0
     connections: int = 0
     ontology_problem: str = ""
     links: tuple[LinkStatus, ...] = ()

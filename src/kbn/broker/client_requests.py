@@ -57,13 +57,15 @@ NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 @dataclass(frozen=True, slots=True)
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
-    notification, and to be called when all that was said before has arrived everywhere; to do
-    something in steps, and to have delivered at once what is on its way to a client.
+    notification, to know that there is room for a durable one (a `LimitError` says that there is
+    none), and to be called when all that was said before has arrived everywhere; to do something
+    in steps, and to have delivered at once what is on its way to a client.
     """
 
     name: str
     epoch: int
     publish: Callable[[Envelope, Notification, ClientSession], None]
+    check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
     begin_chore: Callable[[Iterator[None], Peer], None]
     deliver_to: Callable[[str], None]
@@ -308,6 +310,8 @@ class ClientRequests:
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if publish.durable:
+            self._network.check_room(publish.content, notification)
         return notification
 
     def _is_advertised(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypedDict
 
-from kbn.broker import AllowAll, Authorizer, ClientLimits, NodeSettings, Routing, ServerLimits
+from kbn.broker import (
+    AllowAll,
+    Authorizer,
+    BrokerLimits,
+    ClientLimits,
+    NodeSettings,
+    Routing,
+    ServerLimits,
+)
 
 LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
@@ -25,6 +33,7 @@ class BrokerOptions(TypedDict, total=False):
     by_address: bool
     down: tuple[str, ...]
     limits: ClientLimits | None
+    broker_limits: BrokerLimits | None
     turn_work: int
 
 
@@ -37,6 +46,7 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         ontology_digest="",
         authorizer=options.get("authorizer") or AllowAll(),
         limits=options.get("limits") or ClientLimits(),
+        broker_limits=options.get("broker_limits") or BrokerLimits(),
         server_limits=replace(LIMITS, turn_work=options.get("turn_work", LIMITS.turn_work)),
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),

@@ -107,6 +107,7 @@ class Node:
             advertisements=settings.advertisements,
             authorizer=authorizer_of(settings),
             limits=settings.limits,
+            broker_limits=settings.broker_limits,
             keeps_roots=settings.keeps_roots,
             now=now,
             retransmit_s=settings.retransmit_s,
