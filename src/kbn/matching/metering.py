@@ -1,11 +1,11 @@
 """Metering: matching that may take long, done in parts.
 
-What a notification hits is mostly looked up. Some constraints have to be asked one by one: `contains`
-on a long text, bags that no kernel decides, terms of no known kind. There may be any number of them.
-A `Meter` counts what such questions cost, in units of about a microsecond, and keeps their answers.
-When it runs out, `OutOfWork` is raised, and whoever asked asks again later with the same meter: what
-was answered is not asked again. Answers depend on a value and a constraint alone, so they stay true
-whatever is added to or removed from the index meanwhile.
+What a notification hits is mostly looked up. Some constraints have to be asked one by one:
+`contains` on a long text, bags that no kernel decides, terms of no known kind. There may be any
+number of them. A `Meter` counts what such questions cost, in units of about a microsecond, and
+keeps their answers. When it runs out, `OutOfWork` is raised, and whoever asked asks again later
+with the same meter: what was answered is not asked again. Answers depend on value and constraint
+alone, so they stay true whatever is added to or removed from the index meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AT_ONCE = 16  # questions asked together, when they are cheap
 T = TypeVar("T")
 
 
-class OutOfWork(Exception):  # noqa: N818  (no error: there is more to do)
+class OutOfWork(Exception):
     """Go on later, with the same meter."""
 
 
