@@ -573,7 +573,7 @@ class Broker:
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -589,7 +589,7 @@ class Broker:
         else:
             sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
             self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
-        if self._neighbours.unmet and envelope.durable and not is_repetition:
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
             for url, queue in self._neighbours.unmet.keep(kept):
                 self._room.queued(url, queue)
 

@@ -232,10 +232,17 @@ class ClientRequests:
     def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
         self._network.deliver_to(session.name)
+        # The store has them until it has left: they say what waits for it, and may be withdrawn.
+        session.former, session.subscriptions = session.subscriptions, {}
         self._network.begin_chore(self._draining(session), session.peer)
 
     def _draining(self, session: ClientSession) -> Iterator[None]:
-        yield from self._unsubscribing(session)
+        for id in list(session.former):
+            self._outbox.work.done += CHANGED
+            self._interests.unsubscribe((session.peer, id))
+            yield
+        if session.former:
+            self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
 
     def detach(self, session: ClientSession) -> None:

@@ -258,13 +258,13 @@ class ClientSessions:
             self._free(session, session.limits.owed, session.limits.owed_bytes)
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
-        if publisher is not None and deliveries.stops_publishers(session.limits):
-            self._stop(publisher, session)
+        if deliveries.when_slow == "block" and publisher is not None:
+            self._stop_when_full(publisher, session)
         self._ready[name] = session
 
-    def _stop(self, publisher: ClientSession, slow: ClientSession) -> None:
-        """Let a publisher wait for a slow client that is here."""
-        if not slow.is_connected:
+    def _stop_when_full(self, publisher: ClientSession, slow: ClientSession) -> None:
+        """Let a publisher wait for a slow client that is here and has too much before it."""
+        if not slow.is_connected or not slow.deliveries.stops_publishers(slow.limits):
             return
         waiting = slow.deliveries.waiting
         publisher.publications.waits_for.add(slow.name)
@@ -358,13 +358,11 @@ class ClientSessions:
     def _send_deliveries(self, session: ClientSession) -> None:
         deliveries, work = session.deliveries, self._outbox.work
         if session.is_connected:
-            for sent, delivery in enumerate(deliveries.sendable(), start=1):
-                self.delivered += 1
-                work.done += SENT + len(delivery.envelope.content) // BYTES_SENT
-                self._outbox.send(session.peer, delivery)
-                if sent >= SENT_AT_ONCE or work.is_spent:
-                    self._ready[session.name] = session
-                    break
+            ready = deliveries.take_sendable(SENT_AT_ONCE)
+            self.delivered += len(ready)
+            size = sum(len(each.envelope.content) for each in ready)
+            work.done += SENT * len(ready) + size // BYTES_SENT
+            self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):

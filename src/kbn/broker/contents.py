@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from kbn.broker import content
 from kbn.broker.routing_table import RoutingTable, Wanted
@@ -34,8 +33,10 @@ class Contents:
             if each in before:
                 self._known[each] = before[each]
                 continue
-            with suppress(KbnError):  # who sent it is told when it comes
+            try:
                 read[each] = self._decoded(each)
+            except KbnError:  # who sent it is told when it comes
+                continue
         if read:
             self._work.done += MATCHED * len(read) // 2
             wanted = table.match_many(list(read.values()))

@@ -97,11 +97,12 @@ class ClientLimits:
         _check("characters per subscription", len(text), self.text_bytes)
 
     def check_content(self, size: int) -> None:
-        _check("bytes per notification", size, self.content_bytes)
+        if size > self.content_bytes:
+            _check("bytes per notification", size, self.content_bytes)
 
     def check_notification(self, notification: Notification, size: int) -> None:
         """Raise `LimitError` when a notification of that many bytes has too much in its bags."""
-        if size > min(self.notification_elements, self.bag_text):  # an element takes a byte
+        if size > self.notification_elements or size > self.bag_text:  # an element takes a byte
             found = notification_size(notification.attributes)
             elements, text = self.notification_elements, self.bag_text
             _check("elements in the bags of a notification", found.elements, elements)

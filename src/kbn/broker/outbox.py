@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from kbn.broker.messages import AnyMessage, Peer, Send
 from kbn.broker.occurrences import Occurrence
@@ -38,6 +39,9 @@ class Outbox:
     def note(self, occurrence: Occurrence) -> None:
         """Have a person told."""
         self.occurred.append(occurrence)
+
+    def send_all(self, to: Peer, messages: Iterable[AnyMessage]) -> None:
+        self.sends += [Send(to, message) for message in messages]
 
     def take(self) -> list[Send]:
         """Everything written since the last time, in order."""

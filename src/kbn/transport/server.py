@@ -20,7 +20,7 @@ from typing import Any, assert_never
 from kbn.broker import Broker, FrameError, Node, NodeSettings, StoreError, notes
 from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
-from kbn.errors import InvalidInputError, KbnError
+from kbn.errors import KbnError
 from kbn.ontology import Ontology
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
@@ -227,7 +227,10 @@ class BrokerServer:
             self._fail(error)
             return
         for effect in to_do:
-            self._perform(effect)
+            if type(effect) is effects.Send:
+                self._send(effect)
+            else:
+                self._perform(effect)
         self.turn_times.add(thread_time() - begun)
         if self.node.has_more:
             self._have_turn()
@@ -256,12 +259,8 @@ class BrokerServer:
         connection = self._connections.get(id)
         if connection is None:
             return
-        for message in messages:
-            try:
-                connection.send(message)
-            except InvalidInputError as error:
-                log.error("%s cannot send: %s", self.node.name, error)
-        connection.flush()
+        for problem in connection.send_all(messages):
+            log.error("%s cannot send: %s", self.node.name, problem)
         waiting = connection.unwritten_bytes
         report = events.Stalled if connection.is_paused else events.Writable
         if is_cut_short:

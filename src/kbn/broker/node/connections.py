@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -50,7 +51,7 @@ class NodeConnections:
     def __init__(self) -> None:
         self.all: dict[int, NodeConnection] = {}
         self.bound: dict[Peer, NodeConnection] = {}
-        self._sends: dict[NodeConnection, list[AnyMessage]] = {}
+        self.sends: defaultdict[NodeConnection, list[AnyMessage]] = defaultdict(list)
         self._closes: list[Close] = []
         self._others: list[Effect] = []
 
@@ -76,13 +77,8 @@ class NodeConnections:
         return peer
 
     def send(self, connection: NodeConnection, message: AnyMessage) -> None:
-        if connection.is_closing:
-            return
-        sends = self._sends.get(connection)
-        if sends is None:
-            self._sends[connection] = [message]
-        else:
-            sends.append(message)
+        if not connection.is_closing:
+            self.sends[connection].append(message)
 
     def close(self, connection: NodeConnection, *, aborts: bool = False) -> None:
         if not connection.is_closing or aborts:
@@ -121,7 +117,7 @@ class NodeConnections:
 
     def take_sends(self) -> dict[NodeConnection, list[AnyMessage]]:
         """What is to be sent on each connection; the caller makes `Send`s of it."""
-        sends, self._sends = self._sends, {}
+        sends, self.sends = self.sends, defaultdict(list)
         return sends
 
     def take_others(self) -> list[Effect]:

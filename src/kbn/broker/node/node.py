@@ -123,6 +123,7 @@ class Node:
         self._work.budget = settings.server_limits.turn_work
         self._inboxes = Inboxes()
         self._room_bytes = settings.server_limits.room_bytes
+        self._clients = self.broker.clients
         self._batch: list[Arrived] = []
         self._sends: list[BrokerSend] = []
         self._requests: list[events.Unlink] = []
@@ -541,16 +542,16 @@ class Node:
 
     def _address(self, sends: list[BrokerSend]) -> None:
         """Find the connections on which the broker's messages go out."""
-        bound, send = self.connections.bound, self.connections.send
+        bound, gathered = self.connections.bound, self.connections.sends
         for to, message in sends:
             kind = type(message)
             if kind is Bye:
                 self._neighbours.say_bye(to, message, self._now)  # type: ignore[arg-type]
                 continue
             connection = bound.get(to)
-            if connection is None:
+            if connection is None or connection.is_closing:
                 continue
-            send(connection, message)
+            gathered[connection].append(message)
             if kind is Refused:
                 self._note_refusal(connection, to, message)  # type: ignore[arg-type]
 
@@ -563,7 +564,7 @@ class Node:
     def _send(self, connection: NodeConnection, messages: list[AnyMessage]) -> Effect:
         is_cut_short = False
         if connection.stage == "client" and connection.peer is not None:
-            attached = self.broker.clients.get(connection.peer.name)
+            attached = self._clients.get(connection.peer.name)
             if attached is not None:
                 is_cut_short = attached.deliveries.room_bytes <= 0
                 if not is_cut_short:
