@@ -332,7 +332,7 @@ class ClientSessions:
         ready, self._ready = self._ready, {}
         for session in ready.values():
             self._send_deliveries(session)
-        return [session for session in ready.values() if session.has_left]
+        return [each for each in ready.values() if each.leaving is not None and each.has_left]
 
     def _send_deliveries(self, session: ClientSession) -> None:
         deliveries = session.deliveries
