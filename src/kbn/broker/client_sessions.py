@@ -349,7 +349,7 @@ class ClientSessions:
             for name in list(ready):
                 session = ready.pop(name)
                 self._send_deliveries(session)
-                if session.has_left:
+                if session.leaving is not None and session.has_left:
                     left.append(session)
                 if work.is_spent:
                     break

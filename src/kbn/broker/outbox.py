@@ -41,7 +41,9 @@ class Outbox:
         self.occurred.append(occurrence)
 
     def send_all(self, to: Peer, messages: Iterable[AnyMessage]) -> None:
-        self.sends += [Send(to, message) for message in messages]
+        sends = self.sends
+        for message in messages:
+            sends.append(Send(to, message))
 
     def take(self) -> list[Send]:
         """Everything written since the last time, in order."""

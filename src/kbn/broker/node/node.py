@@ -535,7 +535,7 @@ class Node:
         self._neighbours.end_turn(waiting)
         if self.store.is_dirty:
             self.store.commit()
-        to_do = [self._send(*each) for each in self.connections.take_sends().items()]
+        to_do = self._to_send()
         to_do += self.connections.take_others()
         to_do += self._neighbours.links.dials(self._now, self._neighbours.is_connected)
         return to_do
@@ -561,15 +561,18 @@ class Node:
         if what == "connect":
             self.connections.close(connection)
 
-    def _send(self, connection: NodeConnection, messages: list[AnyMessage]) -> Effect:
-        is_cut_short = False
-        if connection.stage == "client" and connection.peer is not None:
-            attached = self._clients.get(connection.peer.name)
-            if attached is not None:
-                is_cut_short = attached.deliveries.room_bytes <= 0
-                if not is_cut_short:
-                    attached.deliveries.room_bytes = self._room_bytes
-        return Send(connection.id, messages, is_cut_short)
+    def _to_send(self) -> list[Effect]:
+        to_send: list[Effect] = []
+        for connection, messages in self.connections.take_sends().items():
+            is_cut_short = False
+            if connection.stage == "client" and connection.peer is not None:
+                attached = self._clients.get(connection.peer.name)
+                if attached is not None:
+                    is_cut_short = attached.deliveries.room_bytes <= 0
+                    if not is_cut_short:
+                        attached.deliveries.room_bytes = self._room_bytes
+            to_send.append(Send(connection.id, messages, is_cut_short))
+        return to_send
 
     # What an administrator asks.
 
