@@ -122,7 +122,7 @@ class Deliveries:
             queue.pop()
             self.dropped += 1
 
-    def take_sendable(self) -> list[Deliver]:
+    def take_sendable(self, at_most: int) -> list[Deliver]:
         """What can be sent now; `is_cut_short` says that there is more to look at."""
         self.is_cut_short = False
         found: list[Deliver] = []
@@ -135,6 +135,9 @@ class Deliveries:
             self.sent += 1
             self.room_bytes -= len(delivery.envelope.content)
             found.append(delivery)
+            if len(found) >= at_most:
+                self.is_cut_short = True
+                break
         return found
 
     def ack(self, sequence: int, now: float) -> None:

@@ -79,8 +79,8 @@ class ClientLimits:
         """These limits, but for those given."""
         return replace(self, **given) if given else self
 
-    def check_subscription(self, subscription: Subscription, held: int) -> None:
-        """Raise `LimitError` when one more subscription, or one such, is too much."""
+    def check_subscription(self, subscription: Subscription, held: int) -> SubscriptionSize:
+        """Raise `LimitError` when one more subscription, or one such, is too much; its size."""
         _check("subscriptions per client", held + 1, self.subscriptions)
         _check("filters per subscription", len(subscription.filters), self.filters)
         most = max(len(filter) for filter in subscription.filters)
@@ -90,6 +90,7 @@ class ClientLimits:
         _check("elements in the bags of a subscription", size.elements, self.elements)
         _check("elements compared pair by pair", size.paired, self.paired)
         _check("bags within bags", size.depth, self.nested)
+        return size
 
     def check_text(self, text: str) -> None:
         """Raise `LimitError` when the text of a subscription, or its JSON, is too long to read."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kbn.broker.fields import shortened
 from kbn.broker.messages import AnyMessage, Peer, Refused
 from kbn.broker.node import notes
-from kbn.broker.node.effects import Close, Effect, Note
+from kbn.broker.node.effects import Close, Effect, Note, PauseReading, ResumeReading
+from kbn.broker.node.inboxes import Inbox
 from kbn.broker.node.outgoing_links import OutgoingLink
 from kbn.errors import RemotePeerError
 
@@ -32,8 +33,11 @@ class NodeConnection:
     peer: Peer | None = None
     epoch: int = 0
     token: str = ""
+    inbox: Inbox = field(default_factory=Inbox)
     is_closing: bool = False
+    is_superseded: bool = False  # the peer has come again: what still comes here is not for us
     is_stalled: bool = False
+    is_paused: bool = False
 
     @property
     def is_open_to_anybody(self) -> bool:
@@ -92,6 +96,18 @@ class NodeConnections:
             what = "connect" if connection.peer is None else "frame"
             self.send(connection, Refused(what, 0, kind, shortened(reason)))
         self.close(connection)
+
+    def pause_or_resume(self, connection: NodeConnection) -> None:
+        """Read from a connection unless it is crowded, or a client that does not read itself.
+
+        Between brokers both may have much to say at once, so both go on reading.
+        """
+        does_not_read = connection.is_stalled and connection.stage == "client"
+        pauses = does_not_read or connection.inbox.is_crowded
+        if pauses is not connection.is_paused:
+            connection.is_paused = pauses
+            id = connection.id
+            self._others.append(PauseReading(id) if pauses else ResumeReading(id))
 
     def note(self, note: notes.Note) -> None:
         self._others.append(Note(note))
