@@ -28,7 +28,7 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
-from kbn.broker.limits import ClientLimits, LimitsGiven
+from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -95,6 +95,7 @@ __all__ = [
     "Authorizer",
     "BestEffort",
     "Broker",
+    "BrokerLimits",
     "BrokerStatus",
     "Bye",
     "Checked",
