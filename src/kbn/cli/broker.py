@@ -283,7 +283,6 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     if options.trigger is not None:
         parse_url(options.trigger)
     reasoning, kept = options.reasoning, options.store
-    after_damage = options.after_damage.value
     limits, broker_limits, server_limits = _limits(options.limit)
     links = options.neighbours.links(options.token)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
@@ -295,7 +294,9 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
         ontology=reasoning.load(),
-        store=None if kept is None else SqliteStore(kept, options.sync.value, after_damage),
+        store=None
+        if kept is None
+        else SqliteStore(kept, options.sync.value, options.after_damage.value),
         advertisements=options.advertisements,
         keeps_roots=options.keep_roots,
         limits=limits,
