@@ -8,7 +8,9 @@ published. Then it is healed, and `check` demands what was promised:
   subscription was in force before the notification was published and not given up before the end;
 - nobody has had what none of its subscriptions wanted at any time;
 - nobody has had anything twice;
-- nobody was let in who has no token;
+- nobody was let in who has no token, and nobody was sent what the access rules did not allow at
+  that moment (`access.py`);
+- in a world with limits: see `world_limits.py`;
 - what one publisher published came in its order (with general peers only while the tree stands, so
   there it is not demanded).
 """
@@ -18,28 +20,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from kbn.broker import Permission, Topology
+from kbn.broker import AnyMessage, Topology
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
+from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network
+from kbn.simulation.world_limits import WorldLimits, lost_by, refused_to
 
 CALM = Faults(latency_s=0.002)
 HEALING_S_MAX = 30.0
-
-
-TOKEN = "let me in"
-
-
-class Doorkeeper:
-    """Admits who has the token."""
-
-    def admit(self, name: str, token: str) -> Permission | None:
-        return Permission() if token == TOKEN else None
-
-    def admit_broker(self, name: str, token: str) -> bool:
-        return token == TOKEN
 
 
 class PromiseBrokenError(AssertionError):
@@ -55,6 +46,10 @@ class Interest:
     asked_at: float = 0.0
     in_force_at: float | None = None
     given_up_at: float | None = None
+    is_unsubscribed: bool = False
+
+
+LITTLE_WORK = 60  # in one turn of each broker, in every fourth world: most things take several
 
 
 @dataclass(slots=True)
@@ -63,6 +58,8 @@ class Published:
     publisher: str
     number: int
     at: float
+    is_forbidden: bool = False  # its publisher may not publish it
+    may_be_refused: bool = False  # its publisher might not, for a while
 
 
 @dataclass(slots=True)
@@ -72,31 +69,41 @@ class World:
     seed: int
     rng: Random
     network: Network
+    access: AccessTrouble
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
+    limits: WorldLimits | None = None
 
     @classmethod
-    def swarm(cls, seed: int, *, calm: bool = False, restless: bool = False) -> World:
+    def swarm(
+        cls, seed: int, *, calm: bool = False, restless: bool = False, rules_change: bool = True
+    ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
-        In a restless one brokers move often, and peers in the middle of the network too.
+        In a restless one brokers move often, and peers in the middle of the network too. In two of
+        three the access rules change, unless that is not wanted.
         """
-        rng = Random(seed)
+        rng, limits = Random(seed), WorldLimits.of_seed(seed)
         topology = random_topology(rng, rng.randint(1, 6))
         faults = CALM if calm else _random_faults(rng)
+        access = AccessTrouble(seed, topology.brokers, changes=rules_change)
         network = Network(
             topology,
             seed=seed,
             faults=faults,
             ticks=True,
             advertisements=rng.random() < 0.3,
-            authorizer=Doorkeeper(),
+            authorizer=access.in_force,
             broker_token=TOKEN,
+            limits=None if limits is None else limits.clients,
+            broker_limits=None if limits is None else limits.broker,
+            turn_work=LITTLE_WORK if seed % 4 == 0 else 20_000,
         )
-        world = cls(seed, rng, network, is_restless=restless)
-        world.tell(f"{topology.routing} {topology.links} {faults}")
+        world = cls(seed, rng, network, access, is_restless=restless, limits=limits)
+        network.watch = world._look_at
+        world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
         for n in range(rng.randint(1, 3)):
@@ -125,8 +132,10 @@ class World:
         self.network.run_for(1.0)
         for _ in range(steps):
             self._something_happens()
+            self.access.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
             self._note_in_force()
+            self._check_limits()
         self.heal()
         self.check()
 
@@ -134,9 +143,11 @@ class World:
         """Mend everything and wait until what was promised is kept."""
         self.tell("healed")
         self.network.heal()
-        must = {client.name: self.expected(client)[0] for client in self.subscribers}
+        self.access.restore(self)
+        for client in self.subscribers:
+            client.read()
         end = self.network.now + HEALING_S_MAX
-        while self.network.now < end and not self._is_kept(must):
+        while self.network.now < end and not self._is_kept():
             self.network.run_for(0.2)
         self.network.run_for(2.0)
 
@@ -145,20 +156,28 @@ class World:
         for publisher in self.publishers:
             if publisher.core.unpublished:
                 self._broken(f"{publisher.core.unpublished} of {publisher.name} were never taken")
-        for client in self.network.clients.values():
-            if client.name[0] == "x" and (client.received or client.confirmed):
-                self._broken(f"{client.name} was let in")
+        for key, client in self.network.clients.items():
+            if key[0] == "x" and (client.received or client.confirmed):
+                self._broken(f"{key} was let in")
         for client in self.subscribers:
             got = [(r.id.publisher, r.id.number) for r in client.received]
             if len(set(got)) != len(got):
                 twice = sorted({id for id in got if got.count(id) > 1})
                 self._broken(f"{client.name} had {twice} twice")
             must, may = self.expected(client)
-            if must - set(got):
-                self._broken(f"{client.name} never had {sorted(must - set(got))}")
+            missing, lost = must - set(got), lost_by(client)
+            if len(missing) > lost:
+                told = f", and was told of {lost}" if self.limits else ""
+                self._broken(f"{client.name} never had {sorted(missing)}{told}")
             if set(got) - may:
                 self._broken(f"{client.name} had {sorted(set(got) - may)}, and wanted none")
             self._check_order(client, got)
+
+    def _check_limits(self) -> None:
+        if self.limits is not None:
+            for broker in self.network.brokers.values():
+                if too_much := self.limits.too_much_at(broker):
+                    self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient, got: list[tuple[str, int]]) -> None:
         if self.network.topology.routing == "general":
@@ -168,10 +187,12 @@ class World:
             if numbers != sorted(numbers):
                 self._broken(f"{client.name} had those of {publisher} in the order {numbers}")
 
-    def _is_kept(self, must: dict[str, set[tuple[str, int]]]) -> bool:
+    def _is_kept(self) -> bool:
+        must = {client.name: self.expected(client)[0] for client in self.subscribers}
         return not any(publisher.core.unpublished for publisher in self.publishers) and all(
             not client.core.is_moving
-            and must[client.name] <= {(r.id.publisher, r.id.number) for r in client.received}
+            and len(must[client.name] - {(r.id.publisher, r.id.number) for r in client.received})
+            <= lost_by(client)
             for client in self.subscribers
         )
 
@@ -180,8 +201,13 @@ class World:
     ) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
+        refused = {each.name: refused_to(each) for each in self.publishers}
         for published in self.published:
+            if published.is_forbidden:
+                continue
             id = (published.publisher, published.number)
+            if published.number in refused[published.publisher]:
+                continue
             for interest in self.interests[client.name].values():
                 if not interest.subscription.matches(published.notification):
                     continue
@@ -192,6 +218,7 @@ class World:
                     and in_force_at is not None
                     and in_force_at < published.at
                     and interest.given_up_at is None
+                    and not published.may_be_refused
                 ):
                     must.add(id)
         return must, may
@@ -209,8 +236,10 @@ class World:
     # What happens.
 
     def _something_happens(self) -> None:
+        slow = ["burst", "stop", "read"] if self.limits else []
         kind = self.rng.choices(
             [
+                *slow,
                 "publish",
                 "crash",
                 "restart",
@@ -222,7 +251,19 @@ class World:
                 "rehome",
                 "refuse",
             ],
-            [24, 2, 5, 3, 5, 2, 1, 2, 6 if self.is_restless else 1, 1],
+            [
+                *([6, 3, 3] if self.limits else []),
+                24,
+                2,
+                5,
+                3,
+                5,
+                2,
+                1,
+                2,
+                6 if self.is_restless else 1,
+                1,
+            ],
         )[0]
         getattr(self, f"_{kind}_something")()
 
@@ -230,8 +271,28 @@ class World:
         publisher = self.rng.choice(self.publishers)
         notification = random_notification(self.rng)
         number = publisher.publish(notification, durable=True)
-        self.published.append(Published(notification, publisher.name, number, self.network.now))
+        is_forbidden = not self.access.may_publish(publisher.name)
+        self.published.append(
+            Published(
+                notification, publisher.name, number, self.network.now, is_forbidden, is_forbidden
+            )
+        )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
+
+    def _burst_something(self) -> None:
+        for _ in range(self.rng.randint(2, 10)):
+            self._publish_something()
+
+    def _stop_something(self) -> None:
+        client = self.rng.choice(self.subscribers)
+        if not client.core.is_moving:
+            self.tell(f"{client.name} stops reading")
+            client.stop_reading()
+
+    def _read_something(self) -> None:
+        client = self.rng.choice(self.subscribers)
+        self.tell(f"{client.name} reads")
+        client.read()
 
     def _crash_something(self) -> None:
         name = self.rng.choice(self.network.topology.brokers)
@@ -270,6 +331,7 @@ class World:
         if interests:
             id = self.rng.choice(sorted(interests))
             interests[id].given_up_at = self.network.now
+            interests[id].is_unsubscribed = True
             client.unsubscribe(id)
             self.tell(f"{client.name} gives up {id}")
 
@@ -277,6 +339,7 @@ class World:
         client = self.rng.choice([*self.subscribers, *self.publishers])
         to = self.rng.choice(self.network.topology.brokers)
         self.tell(f"{client.name} is to move to {to}")
+        client.read()  # a client that moves reads: whether one that does not gets there is open
         client.move(to)
 
     def _rehome_something(self) -> None:
@@ -306,14 +369,51 @@ class World:
         subscription = random_subscription(self.rng)
         id = client.subscribe(subscription)
         request = client.barrier()
-        self.interests[client.name][id] = Interest(subscription, request, self.network.now)
+        interest = Interest(subscription, request, self.network.now)
+        if not self.access.may_subscribe(client.name, subscription):
+            interest.given_up_at = self.network.now
+        self.interests[client.name][id] = interest
         self.tell(f"{client.name} subscribes {id}: {subscription}")
 
     def _attach(self, name: str, durable: bool) -> None:
         at = self.rng.choice(self.network.topology.brokers)
-        self.network.client(name, at=at, durable=durable, token=TOKEN)
+        how = WorldLimits.usual() if self.limits is None or name[0] == "p" else self.limits
+        window, when_slow = how.client_settings(self.rng)
+        token = self.access.enter(name)
+        self.network.client(
+            name, at=at, durable=durable, token=token, window=window, when_slow=when_slow
+        )
         self.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
+
+    # Access.
+
+    def rules_changed(self) -> None:
+        """Note what is owed to nobody any more, now that the rules are others."""
+        for name, interests in self.interests.items():
+            for interest in interests.values():
+                may = self.access.may_subscribe(name, interest.subscription)
+                if not may and interest.given_up_at is None:
+                    interest.given_up_at = self.network.now
+        for published in self.published:
+            client = self.network.clients[published.publisher]
+            if published.number <= client.core.stored_up_to:
+                continue
+            if self.access.may_publish(published.publisher):
+                published.is_forbidden = False
+            else:
+                published.may_be_refused = True
+
+    def _look_at(self, client: str, message: AnyMessage) -> None:
+        """A broker sends a client something."""
+        interests = self.interests.get(client)
+        if interests is None:
+            return
+
+        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        objection = self.access.objection(client, message, held)
+        if objection is not None:
+            self._broken(objection)
 
     def _broken(self, what: str) -> None:
         told = "\n".join(self.story)
