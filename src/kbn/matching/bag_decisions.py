@@ -18,7 +18,7 @@ from kbn.matching.codes import Encoder
 from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
-from kbn.matching.kernels.views import Codes, Marks, Seats
+from kbn.matching.kernels.views import Codes, Places, Seats
 
 
 class Rows(Protocol):
@@ -36,7 +36,7 @@ class BagDecisions:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._marks = Marks(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
+        self._marks = Places(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
         self._room = _seats(0, 0)
 
     @property
@@ -103,7 +103,7 @@ class BagDecisions:
         table = self._encoder.table
         if self._marks.at.shape[0] < len(table):
             clock, at, mask = self._marks
-            self._marks = Marks(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
+            self._marks = Places(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
         longest = max(self._encoder.composites.longest, table.sub_bags.longest)
         room = self._room
         if room.masks.shape[0] < longest or room.seen.shape[0] < table.sub_bags.count:

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import grown, negative_count, residual_count, token_count
-from kbn.matching.kernels.views import Elements, Marks, Rules, Seats, SubBagArrays
+from kbn.matching.kernels.views import Elements, Places, Rules, Seats, SubBagArrays
 
 PLACES_MAX = 64
 
@@ -219,11 +219,11 @@ def decide(attribute, first, found, starts, state, words, code_start, view):
 
     `found` is as `emit` leaves it; starts[e]:starts[e+1] are those of row first + e. `state` has
     two numbers per candidate: REFUTED once a constraint fails, and how many of its residual
-    constraints were found to hold. `view` holds the fields of `Elements`, `Rules`, `Marks` and
+    constraints were found to hold. `view` holds the fields of `Elements`, `Rules`, `Places` and
     `Seats`, a plain tuple each (see `one.py` for why).
     """
     elements, rules = Elements(*view[0]), Rules(*view[1])
-    marks, room = Marks(*view[2]), Seats(*view[3])
+    marks, room = Places(*view[2]), Seats(*view[3])
     for event in range(starts.shape[0] - 1):
         row = first + event
         size, now = -2, 0
@@ -316,10 +316,10 @@ def find_sub_bags(attribute, rows, view):
     """The tokens of the sub-bag constraints on one attribute that each row's bag satisfies.
 
     Returns the tokens and where each row's begin. Rows with larger bags than PLACES_MAX get none.
-    `view` holds the fields of `Elements`, `SubBagArrays`, `Marks` and `Seats`, as in `decide`.
+    `view` holds the fields of `Elements`, `SubBagArrays`, `Places` and `Seats`, as in `decide`.
     """
     elements, sub_bags = Elements(*view[0]), SubBagArrays(*view[1])
-    marks, room = Marks(*view[2]), Seats(*view[3])
+    marks, room = Places(*view[2]), Seats(*view[3])
     found = np.empty(256, np.int64)
     starts = np.zeros(rows + 1, np.int64)
     count = 0

@@ -114,8 +114,8 @@ class SubBagArrays(NamedTuple):
     posting_size: Any
 
 
-class Marks(NamedTuple):
-    """Per token: the places of the elements that hit it, as of a time; the clock is of one."""
+class Places(NamedTuple):
+    """Per token: the places in a bag whose elements hit it, as of a time; the clock is of one."""
 
     clock: Any
     at: Any
