@@ -34,7 +34,7 @@ that cannot be reached are in the tree all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Unpack, assert_never
@@ -61,13 +61,15 @@ from kbn.broker.administration import (
 )
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
+from kbn.broker.chores import Chores
 from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fan_out import AT_ONCE, FanOuts
 from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
@@ -94,19 +96,26 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
+from kbn.broker.room import Room
 from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
+from kbn.broker.work import CONSTRAINT, SENT, Work
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
+
+HELD_MAX = 10_000
+"""When so much of what a neighbour says waits for room, its session ends and begins anew."""
 
 
 class Broker:
@@ -125,25 +134,41 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
         neighbours.greetings.ontology = digest
+        neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
             neighbours.traffic.send,
             neighbours.by_name.get,
+            outbox.work,
             gated=settings.advertisements,
         )
-        self._contents = Contents()
+        self._contents = Contents(outbox.work)
+        self._chores = Chores()
+        self._fan_outs = FanOuts(self._clients)
         self._seen = SeenViews(self._store)
         self._waves = Waves(name, self.epoch, neighbours.traffic.send_wave)
         around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
         self._mover = Mover(
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
-        network = Network(name, self.epoch, partial(self._route, came_from=None), self._begin_wave)
+        self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
+        network = Network(
+            name,
+            self.epoch,
+            partial(self._route, came_from=None),
+            self._check_room,
+            self._begin_wave,
+            self._begin_chore,
+            self._fan_outs.deliver_to,
+        )
         self._requests = ClientRequests(
             network, settings, outbox, self._clients, self._interests, self._contents, self.changes
         )
@@ -164,8 +189,8 @@ class Broker:
         self._neighbours.forget_leaving(name)
         late = self._meet(url, name)
         self._add_neighbour(name, role).token = token
-        for body in late:
-            self._route_late(ENVELOPES.decode(body), name)
+        for envelope in late:
+            self._route_late(envelope, name)
         self._tell_complete()
         return self._finish()
 
@@ -272,6 +297,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -279,12 +308,43 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
+        self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
             # After a long turn of our own nobody is called silent: it was us who did not listen.
             self._beat(judges=since < 2 * settings.heartbeat_s)
         return self._finish()
+
+    # Turns.
+
+    @property
+    def work(self) -> Work:
+        """What was done in this turn; whoever runs the broker sets its budget."""
+        return self._outbox.work
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
+        return bool(self._chores) or self._clients.has_ready
+
+    @property
+    def busy_with(self) -> Container[Peer]:
+        """The peers that must wait, with what they say next, for what they said before."""
+        return self._chores.busy_with
+
+    def work_on(self, now: float) -> list[Send]:
+        """Go on with what takes more than one turn."""
+        self._outbox.now = now
+        if self._chores:
+            self._chores.work_on(self._outbox.work)
+        return self._outbox.take()
+
+    def deliver(self, now: float) -> list[Send]:
+        """Send clients what waits for them, as far as this turn goes."""
+        self._outbox.now = now
+        return self._finish() if self._clients.has_ready else self._outbox.take()
 
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
@@ -327,7 +387,8 @@ class Broker:
             self._requests.refuse(peer, Subscribe(id, ""), error)
         self._neighbours.use_ontology(digest)
         for neighbour in self._neighbours.by_name.values():
-            self._interests.learn_again(neighbour)
+            again = self._interests.learn_again(neighbour)
+            self._begin_chore(self._telling(again, neighbour))
             if neighbour.is_connected:
                 self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
@@ -420,6 +481,8 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
@@ -447,6 +510,7 @@ class Broker:
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
             "advertisements": len(self._interests.advertisements),
+            "store_bytes": self._store.used_bytes,
             "counts": self.counts,
             "clients": [clients.status(each) for each in clients.by_name.values()],
             "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
@@ -458,6 +522,8 @@ class Broker:
         """End a turn: deliveries and answers last."""
         self._requests.finish()
         self._neighbours.traffic.answer()
+        if self._neighbours.traffic.overfull:
+            self._neighbours.end_overfull()
         return self._outbox.take()
 
     def _beat(self, judges: bool) -> None:
@@ -471,12 +537,19 @@ class Broker:
             for session in self._clients.silent(silent):
                 self._requests.detach(session)
 
+    def _begin_chore(self, steps: Iterator[None], peer: Peer | None = None) -> None:
+        """Do something in steps: now as far as this turn goes, the rest in the next ones."""
+        for _ in steps:
+            if self._outbox.work.is_spent:
+                self._chores.begin(steps, peer)
+                return
+
     def _begin_wave(self, request: Callable[[], None]) -> None:
         """Call `request` when all that was said before now has arrived everywhere."""
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -500,7 +573,7 @@ class Broker:
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -508,16 +581,61 @@ class Broker:
             is_repetition=is_repetition,
         )
         kept = Kept(self._store, envelope)
-        for name, ids in targets.clients.items():
-            self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
-        if self._neighbours.unmet and envelope.durable and not is_repetition:
-            self._neighbours.unmet.keep(kept)
+        if len(targets.clients) <= AT_ONCE:
+            for name, ids in targets.clients.items():
+                self._clients.deliver(name, ids, kept, publisher)
+        else:
+            sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
+            self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
+            for url, queue in self._neighbours.unmet.keep(kept):
+                self._room.queued(url, queue)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
+        self._outbox.work.done += SENT
         self._neighbours.traffic.pass_on(neighbour, kept)
+        if kept.envelope.durable:
+            self._room.queued(neighbour.name, neighbour.unacked)
+
+    def _check_room(self, content: bytes, notification: Notification) -> None:
+        """Raise `LimitError` when there is no room for a durable notification of our client."""
+        self._room.check(len(content))
+        if self._room.full:
+            self._room.refuse(self._durable_hops(content, notification, None))
+
+    def _durable_hops(
+        self, content: bytes, notification: Notification, came_from: str | None
+    ) -> list[str]:
+        """Whom a durable notification would be kept for, beside clients."""
+        wanted = self._contents.match(content, notification, self.table)
+        move = self._mover.move
+        # Where advertisements are used it may go everywhere, and better waits in vain.
+        everywhere = self._settings.advertisements
+        hops = self._neighbours.in_tree()
+        targets = route(wanted, came_from, hops, everywhere=everywhere, move=move)
+        return [*(each.name for each in targets.neighbours), *self._neighbours.unmet]
+
+    def _must_wait(self, body: Body, neighbour: Neighbour) -> bool:
+        """Whether there is no room for what a neighbour brings."""
+        if not isinstance(body, Forward) or body.sequence <= neighbour.received.sequence:
+            return False
+        content = body.envelope.content
+        try:
+            notification = self._contents.read(content)
+        except KbnError:
+            return False
+        hops = self._durable_hops(content, notification, neighbour.name)
+        return not self._room.full.isdisjoint(hops)
+
+    def _release_held(self) -> None:
+        """Handle what waited for room, as far as there is some now."""
+        for neighbour in list(self._neighbours.by_name.values()):
+            held = neighbour.held
+            while held and not self._must_wait(held[0], neighbour):
+                self._take_in(held.popleft(), neighbour)
 
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
@@ -555,15 +673,31 @@ class Broker:
                 assert_never(message)
 
     def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
+        """Take in what a neighbour says, or hold it; its acknowledgements never wait."""
+        if isinstance(body, Ack):
+            self._acked(body.sequence, neighbour)
+        elif neighbour.held or (self._room.full and self._must_wait(body, neighbour)):
+            neighbour.held.append(body)
+            if len(neighbour.held) > HELD_MAX:
+                self._neighbours.end(neighbour)
+        else:
+            self._take_in(body, neighbour)
+
+    def _acked(self, sequence: int, neighbour: Neighbour) -> None:
+        self._neighbours.traffic.acked(sequence, neighbour)
+        if self._room.full and self._room.acked(neighbour.name, neighbour.unacked):
+            self._release_held()
+
+    def _take_in(self, body: Body, neighbour: Neighbour) -> None:
         match body:
             case Forward():
                 self._hold_or_handle(body, neighbour)
             case Ack(sequence):
-                self._neighbours.traffic.acked(sequence, neighbour)
+                self._acked(sequence, neighbour)
             case Announce():
-                self._interests.announced(body, neighbour)
+                self._begin_chore(self._interests.announced(body, neighbour), neighbour.peer)
             case Complete(is_complete):
-                self._interests.completed(is_complete, neighbour)
+                self._begin_chore(self._interests.completed(is_complete, neighbour))
                 self._tell_complete()
                 self._interests.reconsider(neighbour)
             case Wave():
@@ -632,13 +766,13 @@ class Broker:
         if known is not None:
             return known
         neighbour = self._neighbours.add(name, role)
-        self._interests.join(neighbour)
+        self._begin_chore(self._telling(self._interests.join(neighbour), neighbour))
         if self._neighbours.set_link(name, False):
             self._begin_new_view()
         self._tell_complete()
         return neighbour
 
-    def _meet(self, url: str, name: str) -> list[bytes]:
+    def _meet(self, url: str, name: str) -> list[Envelope]:
         """Whoever was expected at a url has a name, and goes on with its queue; what it cannot
         take over like that, because it is a neighbour already or the tree decides.
         """
@@ -682,13 +816,15 @@ class Broker:
         neighbour = self._neighbours.remove(name)
         if neighbour is None:
             return
-        self._interests.leave(neighbour)
+        self._begin_chore(self._interests.leave(neighbour))
         unacked = neighbour.unacked.take_all()
+        if self._room.gone(name):
+            self._release_held()
         self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()
@@ -709,13 +845,30 @@ class Broker:
 
     def _begin_session(self, neighbour: Neighbour) -> None:
         neighbour.begin_session()
-        for announce in self._interests.everything_for(neighbour):
-            self._neighbours.traffic.send_to(neighbour, announce)
+        self._begin_chore(self._telling(self._everything_for(neighbour), neighbour))
         self._tell_complete()
         self._neighbours.traffic.forward(neighbour)
         self._neighbours.traffic.send_best_effort(neighbour)
         self._waves.started_again(neighbour.name)
         self._mover.session_began(neighbour.name)
+
+    def _everything_for(self, neighbour: Neighbour) -> Iterator[None]:
+        """Tell a neighbour all there is, in parts, as long as the session lasts."""
+        channel = neighbour.link.channel
+        for announce in self._interests.everything_for(neighbour):
+            self._outbox.work.done += CONSTRAINT * len(announce.add)
+            self._neighbours.traffic.send_to(neighbour, announce)
+            yield
+            if neighbour.link.channel is not channel:
+                return
+
+    def _telling(self, steps: Iterator[None], neighbour: Neighbour) -> Iterator[None]:
+        """While a neighbour is being told, it has not been told everything."""
+        neighbour.told.pending += 1
+        yield from steps
+        neighbour.told.pending -= 1
+        self._neighbours.traffic.was_told(neighbour)
+        self._tell_complete()
 
     def _link_is_down(self, name: str) -> None:
         if self._neighbours.set_link(name, False):
@@ -726,8 +879,8 @@ class Broker:
         unacked = self._neighbours.end_all()
         for neighbour in self._neighbours.by_name.values():
             if not self._neighbours.is_in_tree(neighbour):
-                self._interests.forget(neighbour)
-                neighbour.best_effort.waiting.clear()
+                self._begin_chore(self._interests.forget(neighbour))
+                neighbour.best_effort.clear()
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:
             self._route_again(envelope)

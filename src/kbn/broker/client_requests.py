@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -45,6 +46,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import Key
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
@@ -55,13 +57,18 @@ NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 @dataclass(frozen=True, slots=True)
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
-    notification, and to be called when all that was said before has arrived everywhere.
+    notification, to know that there is room for a durable one (a `LimitError` says that there is
+    none), and to be called when all that was said before has arrived everywhere; to do something
+    in steps, and to have delivered at once what is on its way to a client.
     """
 
     name: str
     epoch: int
     publish: Callable[[Envelope, Notification, ClientSession], None]
+    check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
+    begin_chore: Callable[[Iterator[None], Peer], None]
+    deliver_to: Callable[[str], None]
 
 
 class ClientRequests:
@@ -185,6 +192,7 @@ class ClientRequests:
             self._settings.keeps,
             is_resumed,
             in_order=self._settings.routing != "general",
+            dropped=session.deliveries.dropped,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -207,9 +215,14 @@ class ClientRequests:
         permission = None if knows_names else authorizer.admit(kept.name, "")
         session = self._clients.restore(kept, permission)
         for id, text in kept.subscriptions.items():
-            subscription = self._interests.read(text, is_text=False)
-            session.subscriptions[id] = subscription
-            self._interests.subscribe((session.peer, id), subscription)
+            try:
+                session.subscriptions[id] = self._interests.read(text, is_text=False)
+            except KbnError as error:
+                self._clients.set_aside(kept.name, id, text, error)
+        for id, subscription in session.subscriptions.items():
+            # An ontology that does not know a term of it: another may.
+            with suppress(KbnError):
+                self._interests.subscribe((session.peer, id), subscription)
 
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
@@ -218,8 +231,18 @@ class ClientRequests:
 
     def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        self._network.deliver_to(session.name)
+        # The store has them until it has left: they say what waits for it, and may be withdrawn.
+        session.former, session.subscriptions = session.subscriptions, {}
+        self._network.begin_chore(self._draining(session), session.peer)
+
+    def _draining(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.former):
+            self._outbox.work.done += CHANGED
+            self._interests.unsubscribe((session.peer, id))
+            yield
+        if session.former:
+            self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
 
     def detach(self, session: ClientSession) -> None:
@@ -238,12 +261,19 @@ class ClientRequests:
             self.forget(session)
 
     def forget(self, session: ClientSession) -> None:
-        """A client is no longer ours, and nothing is kept for it."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        """A client is no longer ours, and nothing is kept for it; done in steps."""
+        self._network.begin_chore(self._forgetting(session), session.peer)
+
+    def _forgetting(self, session: ClientSession) -> Iterator[None]:
+        yield from self._unsubscribing(session)
         for id in list(session.advertisements):
             self._unadvertise(session, id)
         self._clients.forget(session)
+
+    def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+            yield
 
     # Publishing.
 
@@ -287,6 +317,8 @@ class ClientRequests:
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if publish.durable:
+            self._network.check_room(publish.content, notification)
         return notification
 
     def _is_advertised(
@@ -312,22 +344,28 @@ class ClientRequests:
         """What a client asks for, if it is not too much to read."""
         limits = session.limits
         limits.check_text(text)
+        self._outbox.work.done += min(len(text), 4 * limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
-        known = session.subscriptions.get(id)
+        key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
+            if key not in self._interests.table:  # restored, and the ontology did not know a term
+                self._interests.subscribe(key, subscription)
             return
-        session.limits.check_subscription(subscription, len(session.subscriptions))
+        size = session.limits.check_subscription(subscription, len(session.subscriptions))
+        cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
+        self._outbox.work.done += cost
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
-        self._interests.subscribe((session.peer, id), subscription)
+        self._interests.subscribe(key, subscription)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 
     def _unsubscribe(self, session: ClientSession, id: int) -> None:
         if self._clients.remove_subscription(session, id):
+            self._outbox.work.done += CHANGED
             self._interests.unsubscribe((session.peer, id))
             self._changes.of_subscriptions(session.name)
 

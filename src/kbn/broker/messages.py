@@ -207,7 +207,8 @@ class Alive(Message, frozen=True, tag="alive"):
 class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
-    `in_order` that notifications of one publisher reach it in their order, always.
+    `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
+    the deliveries to this client that were dropped, as in `Deliver`.
     """
 
     broker: Name
@@ -219,6 +220,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     resumed: bool
     in_order: bool
     version: Number = VERSION
+    dropped: Sequence = 0
 
 
 class PubAck(Message, frozen=True, tag="puback"):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypedDict
 
-from kbn.broker import AllowAll, Authorizer, ClientLimits, NodeSettings, Routing, ServerLimits
+from kbn.broker import (
+    AllowAll,
+    Authorizer,
+    BrokerLimits,
+    ClientLimits,
+    NodeSettings,
+    Routing,
+    ServerLimits,
+)
 
 LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
@@ -13,7 +22,8 @@ class BrokerOptions(TypedDict, total=False):
     """Options of `Network`; `Settings` and `NodeSettings` say more about them.
 
     Brokers show each other `broker_token`. With `by_address` they are told where their neighbours
-    are, and not their names. Those `down` have not been started yet.
+    are, and not their names. Those `down` have not been started yet. With little `turn_work` they
+    need many turns.
     """
 
     advertisements: bool
@@ -23,6 +33,8 @@ class BrokerOptions(TypedDict, total=False):
     by_address: bool
     down: tuple[str, ...]
     limits: ClientLimits | None
+    broker_limits: BrokerLimits | None
+    turn_work: int
 
 
 def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
@@ -34,7 +46,8 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         ontology_digest="",
         authorizer=options.get("authorizer") or AllowAll(),
         limits=options.get("limits") or ClientLimits(),
-        server_limits=LIMITS,
+        broker_limits=options.get("broker_limits") or BrokerLimits(),
+        server_limits=replace(LIMITS, turn_work=options.get("turn_work", LIMITS.turn_work)),
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),
     )
