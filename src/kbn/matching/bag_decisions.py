@@ -73,7 +73,7 @@ class BagDecisions:
         The low bit stays set where a residual constraint is left for Python.
         """
         composites = self._encoder.composites
-        state = np.zeros((found.shape[0], 2), np.int64)
+        state = np.zeros((int(np.count_nonzero(found & 1)), 2), np.int64)
         rules = tuple(composites.view())
         for attribute, number in composites.attributes.items():
             column = rows.bags(attribute)
@@ -165,4 +165,6 @@ def _seats(wants: int, sub_bags: int) -> Seats:
         values=np.zeros(places, np.float64),
         rests=np.zeros(places, np.int64),
         seen=np.zeros(sub_bags, np.int64),
+        promising=np.zeros(sub_bags, np.int64),
+        signatures=np.zeros(places, np.uint64),
     )

@@ -28,6 +28,9 @@ class TrieArrays(NamedTuple):
     masks: Any
     chains: Any
     chain_next: Any
+    block_start: Any
+    blocks: Any
+    blocks_as_float: Any  # the same memory, read as float64
 
 
 class SlabArrays(NamedTuple):
@@ -112,6 +115,7 @@ class SubBagArrays(NamedTuple):
     posting_start: Any
     postings: Any
     posting_size: Any
+    posting_bits: Any
 
 
 class Places(NamedTuple):
@@ -133,3 +137,5 @@ class Seats(NamedTuple):
     values: Any
     rests: Any
     seen: Any
+    promising: Any
+    signatures: Any
