@@ -36,6 +36,7 @@ from kbn.broker.messages import (
     PubAck,
     Publish,
     Redirect,
+    Refuges,
     Refused,
     Subscribe,
     Unadvertise,
@@ -83,6 +84,7 @@ class ClientRequests:
     ) -> None:
         self.administer: Callable[[AdminBody], AdminResult]
         self.ontology = ""
+        self.refuges: tuple[tuple[str, str], ...] = ()
         self.published = 0
         self.refused = 0
         self._network = network
@@ -171,8 +173,17 @@ class ClientRequests:
         is_resumed = known is not None and known.epoch == connect.epoch
         session = self._clients.connect(connect, sender, permission)
         self._outbox.send(sender, self._welcome(session, is_resumed))
+        if self.refuges:
+            self._outbox.send(sender, Refuges(self.refuges))
         if session.redirect is not None:
             self._outbox.send(sender, Redirect(*session.redirect))
+
+    def use_refuges(self, refuges: tuple[tuple[str, str], ...]) -> None:
+        """Clients are to go there when this broker is away."""
+        self.refuges = refuges
+        for session in self._clients.by_name.values():
+            if session.is_connected:
+                self._outbox.send(session.peer, Refuges(refuges))
 
     def _welcome(self, session: ClientSession, is_resumed: bool) -> ConnAck:
         publications = session.publications
@@ -214,10 +225,15 @@ class ClientRequests:
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
             session.leaving = request
-            self._network.begin_wave(lambda: self._drained(session))
+            self._network.begin_wave(lambda: self._drained(session, request))
 
-    def _drained(self, session: ClientSession) -> None:
-        """All that was on its way to a leaving client is here; nothing more need come."""
+    def _drained(self, session: ClientSession, request: int) -> None:
+        """All that was on its way to a leaving client is here; nothing more need come.
+
+        A client that has connected again since may have changed its mind.
+        """
+        if session.leaving != request:
+            return
         for id in list(session.subscriptions):
             self._unsubscribe(session, id)
         self._clients.drained(session)
@@ -273,6 +289,7 @@ class ClientRequests:
             hops=1,
             everywhere=everywhere,
             path=(self._network.name,) if session.with_path else None,
+            strand=session.publications.strand,
         )
         self._network.publish(envelope, notification, session)
 

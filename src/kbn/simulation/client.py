@@ -25,6 +25,9 @@ class Received:
     path: tuple[str, ...] | None
     at: float
     delay_s: float
+    broker: str = ""
+    strand: int = 0
+    is_late: bool = False
 
 
 @dataclass(slots=True, eq=False)

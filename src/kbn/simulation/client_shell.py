@@ -143,6 +143,9 @@ class ClientShell:
             envelope.path,
             now,
             now - envelope.time,
+            delivered.broker,
+            envelope.strand,
+            delivered.is_late,
         )
         client.received.append(received)
         self.carry_out(client, client.core.consumed(delivered))

@@ -254,6 +254,7 @@ class Network:
         if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
         node = place.node = Node(place.settings, self.now, self.rng.random)
+        node.broker.listens_at(name)
         place.wakes_at = inf
         self._perform(name, node.start(self.now))
         if self._ticks:
