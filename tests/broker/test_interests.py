@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from itertools import count
 
+from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Link, Neighbour
+from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import RoutingTable
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
@@ -29,7 +32,9 @@ class Side:
 
     def neighbour(self, name: str) -> Neighbour:
         peer = Peer("broker", name)
-        return Neighbour(peer, "peer", Link(1), UnackedQueue(MemoryStore(), peer, count(1)))
+        store = MemoryStore()
+        unacked = UnackedQueue(store, peer, count(1), Aside(store, Outbox()))
+        return Neighbour(peer, "peer", Link(1), unacked, BestEffortQueue(1 << 20))
 
     def tell(self, name: str, announce: Announce) -> None:
         self.told[name].append(announce)

@@ -204,7 +204,7 @@ def test_an_entry_may_have_limits_of_its_own_and_rights_to_block_and_load(tmp_pa
     assert ann is not None and bob is not None and east is not None
     assert (ann.block, ann.ontologies, ann.limits) == (True, True, {"queue": 5, "block_s": 0.5})
     assert (bob.block, bob.ontologies, bob.limits) == (False, False, {})
-    assert (east.block, east.ontologies, east.limits) == (True, True, {})
+    assert (east.publish, east.manage, east.block) == (None, False, False)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,12 @@ from kbn.broker.client import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
-from kbn.broker.limits import ClientLimits, LimitsGiven
+from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -86,6 +87,7 @@ __all__ = [
     "Authorizer",
     "BestEffort",
     "Broker",
+    "BrokerLimits",
     "BrokerStatus",
     "Bye",
     "ClientCore",
@@ -112,6 +114,7 @@ __all__ = [
     "HangUp",
     "LimitsGiven",
     "LinkTo",
+    "Lost",
     "MemoryStore",
     "Moved",
     "Node",

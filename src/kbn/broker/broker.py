@@ -68,7 +68,7 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
 from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     REFUGES_MAX,
@@ -96,10 +96,13 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
+from kbn.broker.room import Room
 from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
@@ -109,6 +112,9 @@ from kbn.filters import Notification
 from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
+
+HELD_MAX = 10_000
+"""When so much of what a neighbour says waits for room, its session ends and begins anew."""
 
 
 class Broker:
@@ -127,11 +133,15 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
         neighbours.greetings.ontology = digest
+        neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
             neighbours.traffic.send,
@@ -145,7 +155,9 @@ class Broker:
         self._mover = Mover(
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
-        network = Network(name, self.epoch, partial(self._route, came_from=None), self._begin_wave)
+        self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
+        publish = partial(self._route, came_from=None)
+        network = Network(name, self.epoch, publish, self._check_room, self._begin_wave)
         self._requests = ClientRequests(
             network, settings, outbox, self._clients, self._interests, self._contents, self.changes
         )
@@ -166,8 +178,8 @@ class Broker:
         self._neighbours.forget_leaving(name)
         late = self._meet(url, name)
         self._add_neighbour(name, role).token = token
-        for body in late:
-            self._route_late(ENVELOPES.decode(body), name)
+        for envelope in late:
+            self._route_late(envelope, name)
         self._tell_complete()
         return self._finish()
 
@@ -286,6 +298,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -293,6 +309,8 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
+        self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
@@ -434,6 +452,8 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
@@ -461,6 +481,7 @@ class Broker:
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
             "advertisements": len(self._interests.advertisements),
+            "store_bytes": self._store.used_bytes,
             "counts": self.counts,
             "clients": [clients.status(each) for each in clients.by_name.values()],
             "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
@@ -472,6 +493,8 @@ class Broker:
         """End a turn: deliveries and answers last."""
         self._requests.finish()
         self._neighbours.traffic.answer()
+        if self._neighbours.traffic.overfull:
+            self._neighbours.end_overfull()
         return self._outbox.take()
 
     def _beat(self, judges: bool) -> None:
@@ -490,7 +513,7 @@ class Broker:
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -527,11 +550,51 @@ class Broker:
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
         if self._neighbours.unmet and envelope.durable and not is_repetition:
-            self._neighbours.unmet.keep(kept)
+            for url, queue in self._neighbours.unmet.keep(kept):
+                self._room.queued(url, queue)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
         self._neighbours.traffic.pass_on(neighbour, kept)
+        if kept.envelope.durable:
+            self._room.queued(neighbour.name, neighbour.unacked)
+
+    def _check_room(self, content: bytes, notification: Notification) -> None:
+        """Raise `LimitError` when there is no room for a durable notification of our client."""
+        self._room.check(len(content))
+        if self._room.full:
+            self._room.refuse(self._durable_hops(content, notification, None))
+
+    def _durable_hops(
+        self, content: bytes, notification: Notification, came_from: str | None
+    ) -> list[str]:
+        """Whom a durable notification would be kept for, beside clients."""
+        wanted = self._contents.match(content, notification, self.table)
+        move = self._mover.move
+        # Where advertisements are used it may go everywhere, and better waits in vain.
+        everywhere = self._settings.advertisements
+        hops = self._neighbours.in_tree()
+        targets = route(wanted, came_from, hops, everywhere=everywhere, move=move)
+        return [*(each.name for each in targets.neighbours), *self._neighbours.unmet]
+
+    def _must_wait(self, body: Body, neighbour: Neighbour) -> bool:
+        """Whether there is no room for what a neighbour brings."""
+        if not isinstance(body, Forward) or body.sequence <= neighbour.received.sequence:
+            return False
+        content = body.envelope.content
+        try:
+            notification = self._contents.read(content)
+        except KbnError:
+            return False
+        hops = self._durable_hops(content, notification, neighbour.name)
+        return not self._room.full.isdisjoint(hops)
+
+    def _release_held(self) -> None:
+        """Handle what waited for room, as far as there is some now."""
+        for neighbour in list(self._neighbours.by_name.values()):
+            held = neighbour.held
+            while held and not self._must_wait(held[0], neighbour):
+                self._take_in(held.popleft(), neighbour)
 
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
@@ -574,11 +637,27 @@ class Broker:
                 assert_never(message)
 
     def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
+        """Take in what a neighbour says, or hold it; its acknowledgements never wait."""
+        if isinstance(body, Ack):
+            self._acked(body.sequence, neighbour)
+        elif neighbour.held or (self._room.full and self._must_wait(body, neighbour)):
+            neighbour.held.append(body)
+            if len(neighbour.held) > HELD_MAX:
+                self._neighbours.end(neighbour)
+        else:
+            self._take_in(body, neighbour)
+
+    def _acked(self, sequence: int, neighbour: Neighbour) -> None:
+        self._neighbours.traffic.acked(sequence, neighbour)
+        if self._room.full and self._room.acked(neighbour.name, neighbour.unacked):
+            self._release_held()
+
+    def _take_in(self, body: Body, neighbour: Neighbour) -> None:
         match body:
             case Forward():
                 self._hold_or_handle(body, neighbour)
             case Ack(sequence):
-                self._neighbours.traffic.acked(sequence, neighbour)
+                self._acked(sequence, neighbour)
             case Announce():
                 self._interests.announced(body, neighbour)
             case Complete(is_complete):
@@ -657,7 +736,7 @@ class Broker:
         self._tell_complete()
         return neighbour
 
-    def _meet(self, url: str, name: str) -> list[bytes]:
+    def _meet(self, url: str, name: str) -> list[Envelope]:
         """Whoever was expected at a url has a name, and goes on with its queue; what it cannot
         take over like that, because it is a neighbour already or the tree decides.
         """
@@ -703,11 +782,13 @@ class Broker:
             return
         self._interests.leave(neighbour)
         unacked = neighbour.unacked.take_all()
+        if self._room.gone(name):
+            self._release_held()
         self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()
@@ -749,7 +830,7 @@ class Broker:
         for neighbour in self._neighbours.by_name.values():
             if not self._neighbours.is_in_tree(neighbour):
                 self._interests.forget(neighbour)
-                neighbour.best_effort.waiting.clear()
+                neighbour.best_effort.clear()
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:
             self._route_again(envelope)

@@ -13,6 +13,7 @@ class ClientStatus(Struct, frozen=True):
     queued: int
     dropped: int
     published: int
+    queued_bytes: int = 0
 
 
 class NeighbourStatus(Struct, frozen=True):
@@ -27,6 +28,9 @@ class NeighbourStatus(Struct, frozen=True):
     unacked: int
     queued: int
     dropped: int
+    unacked_bytes: int = 0
+    queued_bytes: int = 0
+    held: int = 0
 
 
 class LinkStatus(Struct, frozen=True):
@@ -63,6 +67,7 @@ class BrokerStatus(Struct, frozen=True):
     counts: dict[str, int]
     clients: tuple[ClientStatus, ...]
     neighbours: tuple[NeighbourStatus, ...]
+    store_bytes: int = 0
     connections: int = 0
     ontology_problem: str = ""
     links: tuple[LinkStatus, ...] = ()

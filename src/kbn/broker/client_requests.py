@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -56,12 +57,14 @@ NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 @dataclass(frozen=True, slots=True)
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
-    notification, and to be called when all that was said before has arrived everywhere.
+    notification, to know that there is room for a durable one (a `LimitError` says that there is
+    none), and to be called when all that was said before has arrived everywhere.
     """
 
     name: str
     epoch: int
     publish: Callable[[Envelope, Notification, ClientSession], None]
+    check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
 
 
@@ -196,6 +199,7 @@ class ClientRequests:
             self._settings.keeps,
             is_resumed,
             in_order=self._settings.routing != "general",
+            dropped=session.deliveries.dropped,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -218,9 +222,14 @@ class ClientRequests:
         permission = None if knows_names else authorizer.admit(kept.name, "")
         session = self._clients.restore(kept, permission)
         for id, text in kept.subscriptions.items():
-            subscription = self._interests.read(text, is_text=False)
-            session.subscriptions[id] = subscription
-            self._interests.subscribe((session.peer, id), subscription)
+            try:
+                session.subscriptions[id] = self._interests.read(text, is_text=False)
+            except KbnError as error:
+                self._clients.set_aside(kept.name, id, text, error)
+        for id, subscription in session.subscriptions.items():
+            # An ontology that does not know a term of it: another may.
+            with suppress(KbnError):
+                self._interests.subscribe((session.peer, id), subscription)
 
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
@@ -289,6 +298,7 @@ class ClientRequests:
             hops=1,
             everywhere=everywhere,
             path=(self._network.name,) if session.with_path else None,
+            by_manager=session.permission.manage,
             strand=session.publications.strand,
         )
         self._network.publish(envelope, notification, session)
@@ -303,6 +313,8 @@ class ClientRequests:
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if publish.durable:
+            self._network.check_room(publish.content, notification)
         return notification
 
     def _is_advertised(
@@ -331,14 +343,16 @@ class ClientRequests:
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
-        known = session.subscriptions.get(id)
+        key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
+            if key not in self._interests.table:  # restored, and the ontology did not know a term
+                self._interests.subscribe(key, subscription)
             return
         session.limits.check_subscription(subscription, len(session.subscriptions))
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
-        self._interests.subscribe((session.peer, id), subscription)
+        self._interests.subscribe(key, subscription)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 

@@ -107,6 +107,19 @@ class ClientLimits:
             _check("characters in the bags of a notification", found.text, text)
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """What a broker keeps in all.
+
+    `store_bytes`: in its store. `neighbour_owed_bytes`: in the store for one neighbour.
+    `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost.
+    """
+
+    store_bytes: int = 16 << 30
+    neighbour_owed_bytes: int = 4 << 30
+    neighbour_queue_bytes: int = 64 << 20
+
+
 def _check(what: str, number: int, maximum: int) -> None:
     if number > maximum:
         raise LimitError(

@@ -79,9 +79,10 @@ class Envelope(Struct, frozen=True, array_like=True):
 
     `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
     handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
-    know who wants it (nobody advertised it), so it is carried to every broker. A publisher that
-    could not take leave of its broker goes on in another `strand`: what that one has of the one
-    before may come later.
+    know who wants it (nobody advertised it), so it is carried to every broker. Its first broker
+    vouches for the name of the publisher, and with `by_manager` that it may manage. A publisher
+    that could not take leave of its broker goes on in another `strand`: what that one has of the
+    one before may come later.
     """
 
     publisher: Name
@@ -93,6 +94,7 @@ class Envelope(Struct, frozen=True, array_like=True):
     hops: HopCount = 0
     everywhere: bool = False
     path: Names | None = None
+    by_manager: bool = False
     strand: Sequence = 0
 
     @property
@@ -223,7 +225,8 @@ class Alive(Message, frozen=True, tag="alive"):
 class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
-    `in_order` that notifications of one publisher reach it in their order, always.
+    `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
+    the deliveries to this client that were dropped, as in `Deliver`.
     """
 
     broker: Name
@@ -235,6 +238,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     resumed: bool
     in_order: bool
     version: Number = VERSION
+    dropped: Sequence = 0
 
 
 class PubAck(Message, frozen=True, tag="puback"):

@@ -10,7 +10,7 @@ from msgspec import msgpack
 
 from kbn.broker.broker_move import Action, BrokerMove, Event, why_it_stayed
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.messages import BestEffort, ByeCause, Echo, Forward, Wave
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_sessions import NeighbourSessions
@@ -231,8 +231,8 @@ class Mover:
         self._store.unmark(_MARK)
         new, old = self._neighbours.by_name[move.new], self._neighbours.by_name.get(move.old)
         if old is not None:
-            for body in new.unacked.take_all():
-                self._broker.pass_on(old, Kept(self._store, ENVELOPES.decode(body)))
+            for envelope in new.unacked.take_all():
+                self._broker.pass_on(old, Kept(self._store, envelope))
             for envelope in new.best_effort.waiting:
                 self._broker.pass_on(old, Kept(self._store, envelope))
         self._broker.part_with(move.new, "not moving here after all", "moved")

@@ -17,7 +17,7 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
-from kbn.broker.messages import Echo, Envelope, Peer, Wave
+from kbn.broker.messages import Body, Echo, Envelope, Peer, Wave
 from kbn.broker.routing_table import Key
 from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
@@ -118,15 +118,17 @@ class Neighbour:
     role: Role
     link: Link
     unacked: UnackedQueue
+    best_effort: BestEffortQueue
     token: str = ""
     since: int = 0  # its sequences are above this one
     announced: Announced = field(default_factory=Announced)
     told: Told = field(default_factory=Told)
     received: Received = field(default_factory=Received)
-    best_effort: BestEffortQueue = field(default_factory=BestEffortQueue)
     # Waves and echoes that must not overtake the notifications queued before them: behind which
     # sequence and which best-effort one each waits.
     behind: deque[tuple[int, int, Wave | Echo]] = field(default_factory=deque)
+    # What it said and must wait, because there is no room for the first of it (see `room.py`).
+    held: deque[Body] = field(default_factory=deque)
 
     @property
     def name(self) -> str:
@@ -159,6 +161,7 @@ class Neighbour:
         self.received.begin_session()
         self.best_effort.begin_session()
         self.behind.clear()
+        self.held.clear()
         self.unacked.rewind()
 
     def put_behind(self, body: Wave | Echo) -> None:

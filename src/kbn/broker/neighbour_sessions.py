@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from msgspec import msgpack
 
+from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.greetings import Greetings
-from kbn.broker.kept import ENVELOPES
+from kbn.broker.limits import BrokerLimits
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
 from kbn.broker.neighbour import Link, Neighbour, Role
 from kbn.broker.neighbour_traffic import NeighbourTraffic
@@ -45,6 +46,7 @@ class NeighbourSessions:
         unacked_of: Callable[[Peer], UnackedQueue],
     ) -> None:
         self.by_name: dict[str, Neighbour] = {}
+        self.queue_bytes = BrokerLimits().neighbour_queue_bytes
         self.tree = SpanningTree(name, epoch << 20)
         self.traffic = NeighbourTraffic(self.by_name, store, outbox)
         self.unmet = UnmetPeers(store, unacked_of)
@@ -83,7 +85,8 @@ class NeighbourSessions:
         peer = Peer("broker", name)
         # It may not have heard that we left it, and be in a session with us: this is another.
         unacked = self._unacked_of(queue_of(self._store, name))
-        neighbour = Neighbour(peer, role, Link(self.next_epoch()), unacked, since=unacked.last)
+        link, best_effort = Link(self.next_epoch()), BestEffortQueue(self.queue_bytes)
+        neighbour = Neighbour(peer, role, link, unacked, best_effort, since=unacked.last)
         received = neighbour.received
         received.sequence = received.acked = int(self._store.marked(f"received/{name}") or 0)
         if (past := self._store.marked(f"past/{name}")) is not None:
@@ -149,14 +152,26 @@ class NeighbourSessions:
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
             neighbour.link.agrees = neighbour.link.ontology == digest
 
+    def end(self, neighbour: Neighbour) -> None:
+        """End a session; a new one begins with what there is to say then."""
+        neighbour.link.our_epoch, neighbour.link.channel = self.next_epoch(), None
+        neighbour.held.clear()
+        if neighbour.link.is_connected:
+            self.greetings.greet(neighbour)
+
+    def end_overfull(self) -> None:
+        """End the sessions in which too much was not heard: it is not kept for ever."""
+        for name in self.traffic.overfull:
+            self.end(self.by_name[name])
+        self.traffic.overfull.clear()
+
     def end_all(self) -> list[Envelope]:
         """End all sessions, because the tree is another; returns what is not acknowledged."""
         epoch = self.next_epoch()
         unacked: dict[NotificationId, Envelope] = {}
         for neighbour in self.by_name.values():
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
-            for body in neighbour.unacked.take_all():
-                envelope = ENVELOPES.decode(body)
+            for envelope in neighbour.unacked.take_all():
                 unacked[envelope.id] = envelope
             neighbour.announced.is_complete = neighbour.told.is_complete = False
         return list(unacked.values())
@@ -215,6 +230,9 @@ class NeighbourSessions:
             "wants": len(neighbour.announced.subscriptions),
             "told": 0 if told is None else len(told.filters),
             "unacked": len(neighbour.unacked),
+            "unacked_bytes": neighbour.unacked.size,
             "queued": len(neighbour.best_effort.waiting),
+            "queued_bytes": neighbour.best_effort.size,
+            "held": len(neighbour.held),
             "dropped": neighbour.best_effort.dropped,
         }

@@ -1,8 +1,14 @@
-"""The outbox: what a broker is about to send, and the time it sends it at."""
+"""The outbox: what a broker is about to send, what it has to tell, and the time it does so."""
 
 from __future__ import annotations
 
+from collections import deque
+
 from kbn.broker.messages import AnyMessage, Peer, Send
+from kbn.broker.occurrences import Occurrence
+
+OCCURRED_MAX = 1000
+"""So many occurrences wait for somebody to take them; of more, the oldest are forgotten."""
 
 
 class Outbox:
@@ -17,16 +23,27 @@ class Outbox:
     []
     """
 
-    __slots__ = ("now", "sends")
+    __slots__ = ("now", "occurred", "sends")
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
         self.sends: list[Send] = []
+        self.occurred: deque[Occurrence] = deque(maxlen=OCCURRED_MAX)
 
     def send(self, to: Peer, message: AnyMessage) -> None:
         self.sends.append(Send(to, message))
+
+    def note(self, occurrence: Occurrence) -> None:
+        """Have a person told."""
+        self.occurred.append(occurrence)
 
     def take(self) -> list[Send]:
         """Everything written since the last time, in order."""
         sends, self.sends = self.sends, []
         return sends
+
+    def take_occurred(self) -> list[Occurrence]:
+        """Everything that a person should hear of, since the last time."""
+        occurred = list(self.occurred)
+        self.occurred.clear()
+        return occurred

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from kbn.broker.access import AllowAll, Authorizer
-from kbn.broker.limits import ClientLimits
+from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
@@ -23,6 +23,7 @@ class SettingsGiven(TypedDict, total=False):
     advertisements: bool
     authorizer: Authorizer | None
     limits: ClientLimits | None
+    broker_limits: BrokerLimits | None
     keeps_roots: bool
     now: float
     heartbeat_s: float
@@ -44,6 +45,7 @@ class Settings:
     advertisements: bool = False
     authorizer: Authorizer = field(default_factory=AllowAll)
     limits: ClientLimits = field(default_factory=ClientLimits)
+    broker_limits: BrokerLimits = field(default_factory=BrokerLimits)
     heartbeat_s: float = 1.0
     dead_after_s: float = 5.0
     retransmit_s: float | None = None

@@ -251,6 +251,7 @@ class _Contents:
         self.facts: dict[str, bytes] = {}
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         self.bodies: dict[int, bytes] = {}
+        self.body_bytes = 0
         self.claims: Counter[int] = Counter()
         self.unacked: dict[Peer, Sequences] = {}
         self.key = 0
@@ -280,6 +281,7 @@ class _Contents:
     def keep(self, envelope_bytes: bytes) -> int:
         self.key += 1
         self.bodies[self.key] = envelope_bytes
+        self.body_bytes += len(envelope_bytes)
         self.loose.add(self.key)
         return self.key
 
@@ -332,7 +334,7 @@ class _Contents:
         """Remove the bodies that no peer needs."""
         for key in self.loose:
             if not self.claims[key]:
-                self.bodies.pop(key, None)
+                self.body_bytes -= len(self.bodies.pop(key, b""))
                 del self.claims[key]
         self.loose.clear()
 
@@ -388,8 +390,7 @@ class MemoryStore:
 
     @property
     def used_bytes(self) -> int:
-        facts = (len(name) + len(value) for name, value in self._now.facts.items())
-        return sum(map(len, self._now.bodies.values())) + sum(facts)
+        return self._now.body_bytes
 
     def unacked(
         self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX

@@ -49,10 +49,11 @@ class UnmetPeers:
             self._parents.add(url)
         self._store.mark(_UNMET + url, b"")
 
-    def keep(self, kept: Kept) -> None:
-        """Queue a durable notification for each."""
-        for queue in self._queues.values():
-            queue.push(kept.key(), b"", kept.body())
+    def keep(self, kept: Kept) -> Iterator[tuple[str, UnackedQueue]]:
+        """Queue a durable notification for each, and tell of it."""
+        for url, queue in self._queues.items():
+            queue.push(kept)
+            yield url, queue
 
     def unacked(self, url: str) -> int:
         """How much is kept for whoever is at a url."""

@@ -15,6 +15,7 @@ from kbn.broker import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
     Peer,
@@ -69,6 +70,8 @@ class ClientShell:
                         self.connect_soon(client, line)
                 case Confirmed():
                     client.confirmed.append(effect)
+                case Lost():
+                    client.lost.append(effect)
                 case Failed():
                     client.failed.append(effect)
                 case Moved(broker):
@@ -143,6 +146,7 @@ class ClientShell:
             envelope.path,
             now,
             now - envelope.time,
+            envelope.by_manager,
             delivered.broker,
             envelope.strand,
             delivered.is_late,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kbn.broker import AllowAll, Authorizer, ClientLimits, NodeSettings, Routing, ServerLimits
+from kbn.broker import (
+    AllowAll,
+    Authorizer,
+    BrokerLimits,
+    ClientLimits,
+    NodeSettings,
+    Routing,
+    ServerLimits,
+)
 
 LIMITS = ServerLimits(connect_timeout_s=1.0, silent_s=5.0)
 
@@ -23,6 +31,7 @@ class BrokerOptions(TypedDict, total=False):
     by_address: bool
     down: tuple[str, ...]
     limits: ClientLimits | None
+    broker_limits: BrokerLimits | None
 
 
 def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
@@ -34,6 +43,7 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         ontology_digest="",
         authorizer=options.get("authorizer") or AllowAll(),
         limits=options.get("limits") or ClientLimits(),
+        broker_limits=options.get("broker_limits") or BrokerLimits(),
         server_limits=LIMITS,
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),

@@ -81,13 +81,10 @@ class EntryForm(Form, frozen=True):
 
 
 class BrokerEntryForm(EntryForm, frozen=True):
-    """What a broker may do: everything, unless the file says less."""
+    """What a broker may do as a client, to report, say: publish and subscribe to everything."""
 
     publish: Attributes = "*"
     subscribe: Attributes = "*"
-    manage: bool = True
-    ontologies: bool = True
-    block: bool = True
 
 
 Clients = Annotated[dict[str, EntryForm], Meta(description="names, each with what it may do")]

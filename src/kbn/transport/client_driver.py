@@ -23,6 +23,7 @@ from kbn.broker import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     NotAllowedError,
     OntologyChanged,
@@ -66,6 +67,7 @@ class ClientDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: KbnError | None = None
         self._problem = ""
+        self.lost = 0
 
     @property
     def core(self) -> ClientCore:
@@ -177,6 +179,12 @@ class ClientDriver:
             case Moved(broker):
                 self.url = self.connections.url_of(broker) or self.url
                 self.pending.answer("move")
+            case Lost(broker, more, total):
+                self.lost += more
+                log.warning(
+                    "%s: %s has dropped %s deliveries because this client was slow or away, %s in "
+                    "all", self.name, broker, more, total,
+                )  # fmt: skip
             case OntologyChanged(digest):
                 self._new_ontology(digest)
             case _:
@@ -199,6 +207,8 @@ class ClientDriver:
         match failed.what:
             case "connect" | "frame":
                 self._refused_altogether(error, failed)
+            case "block":
+                log.warning("%s: %s", self.name, error)
             case "move" | "join":
                 self.pending.fail("move", 0, error)
             case "publish" if not failed.durable:

@@ -25,12 +25,15 @@ COUNTED = {
     "received": "Notifications that came from neighbours.",
     "dropped": "Notifications dropped because a queue was full.",
     "refused": "Requests of clients that were refused.",
+    "lost": "Deliveries to durable clients dropped because they were owed too much.",
+    "set_aside": "Rows of the store that cannot be read, kept apart.",
     "matched": "Notifications matched with the routing table.",
 }
 
 OF_NEIGHBOURS = {
     "queued": ("gauge", "Notifications waiting to be sent to a neighbour."),
     "unacked": ("gauge", "Durable notifications kept for a neighbour."),
+    "unacked_bytes": ("gauge", "Bytes of these."),
     "told": ("gauge", "Root filters a neighbour was told."),
     "wants": ("gauge", "Filters a neighbour announced."),
     "dropped": ("counter", "Notifications dropped on the way to a neighbour."),
@@ -130,6 +133,9 @@ def _of_clients(clients: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _gauge("kbn_clients_queued_max", "The longest such queue.", max(queued, default=0))
     yield from _gauge("kbn_clients_unacked", "Durable deliveries kept for clients.", sum(unacked))
     yield from _gauge("kbn_clients_unacked_max", "The most kept for one.", max(unacked, default=0))
+    for kind, durable in (("queued", False), ("unacked", True)):
+        sizes = [each["queued_bytes"] for each in clients if each["durable"] == durable]
+        yield from _gauge(f"kbn_clients_{kind}_bytes", "Bytes of these.", sum(sizes))
 
 
 def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:

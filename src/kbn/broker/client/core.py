@@ -30,6 +30,7 @@ from kbn.broker.client.effects import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
@@ -345,6 +346,9 @@ class ClientCore:
         is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
         session.known_epoch = admitted.epoch
         session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)
+        if admitted.dropped > session.inbox.dropped:
+            self._lost(admitted.dropped, session)
+        session.inbox.dropped = admitted.dropped
         if not is_resumed and not session.is_former:
             self._subscribe_again(session)
         if session is self._home:
@@ -414,6 +418,9 @@ class ClientCore:
             return
         if session.is_former:
             return
+        if refused.what == "block":  # we are too slow; nothing that we asked for is refused
+            self._out.append(Failed("block", 0, refused.kind, refused.reason))
+            return
         request = Request(refused.what, refused.reference)
         if refused.what == "barrier" and session.requests.is_waiting(
             Request("join", refused.reference)
@@ -448,12 +455,18 @@ class ClientCore:
 
     def _delivered(self, delivery: Deliver, session: BrokerSession) -> None:
         inbox = session.inbox
+        if delivery.dropped > inbox.dropped:
+            self._lost(delivery.dropped, session)
         if not inbox.accept(delivery):
             self._send_all(session, inbox.answer_unaccepted(delivery))
         elif inbox.held is not None:
             inbox.held.append(delivery)
         else:
             self._hand_over(delivery, session)
+
+    def _lost(self, total: int, session: BrokerSession) -> None:
+        more, session.inbox.dropped = total - session.inbox.dropped, total
+        self._out.append(Lost(session.broker, more, total))
 
     def _hand_over(self, delivery: Deliver, session: BrokerSession) -> None:
         in_order, is_late = session.inbox.in_order, session.is_late

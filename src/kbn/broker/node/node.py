@@ -102,6 +102,7 @@ class Node:
             advertisements=settings.advertisements,
             authorizer=authorizer_of(settings),
             limits=settings.limits,
+            broker_limits=settings.broker_limits,
             keeps_roots=settings.keeps_roots,
             now=now,
             retransmit_s=settings.retransmit_s,
@@ -461,6 +462,8 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
         self._neighbours.end_turn()
         if self.store.is_dirty:
             self.store.commit()

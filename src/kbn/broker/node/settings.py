@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kbn.broker.access import AllowAll, Authorizer
-from kbn.broker.limits import ClientLimits
+from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
@@ -66,6 +66,7 @@ class NodeSettings:
     keeps: bool = True
     authorizer: Authorizer = field(default_factory=AllowAll)
     limits: ClientLimits = field(default_factory=ClientLimits)
+    broker_limits: BrokerLimits = field(default_factory=BrokerLimits)
     server_limits: ServerLimits = field(default_factory=ServerLimits)
     advertisements: bool = False
     keeps_roots: bool = False
