@@ -3,7 +3,8 @@
 Who is not admitted any more is told why, and its connection is closed. A durable client whose name
 may still come in, with another token, say, is kept; one whose name may not is forgotten. From a
 client that may do less, the subscriptions that it may not have are withdrawn, and it is told; what
-waits for them is not delivered.
+waits for them is not delivered. What waits for one that the client has given up itself is: as far
+as it may see it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class AccessChange:
 
     def _hold_to(self, permission: Permission, session: ClientSession) -> None:
         self._clients.allow(session, permission)
-        for id, subscription in list(session.subscriptions.items()):
+        for id, subscription in [*session.subscriptions.items(), *session.former.items()]:
             if (error := _objection(permission.check_subscribe, subscription)) is not None:
                 self._requests.withdraw_subscription(session, id, error)
         for id, advertisement in list(session.advertisements.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -47,6 +47,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import Key
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
@@ -58,7 +59,8 @@ NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
     notification, to know that there is room for a durable one (a `LimitError` says that there is
-    none), and to be called when all that was said before has arrived everywhere.
+    none), and to be called when all that was said before has arrived everywhere; to do something
+    in steps, and to have delivered at once what is on its way to a client.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Network:
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
+    begin_chore: Callable[[Iterator[None], Peer], None]
+    deliver_to: Callable[[str], None]
 
 
 class ClientRequests:
@@ -243,8 +247,19 @@ class ClientRequests:
         """
         if session.leaving != request:
             return
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        self._network.deliver_to(session.name)
+        # The store has them until it has left: they say what waits for it, and may be withdrawn.
+        session.former |= session.subscriptions
+        session.subscriptions = {}
+        self._network.begin_chore(self._draining(session), session.peer)
+
+    def _draining(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.former):
+            self._outbox.work.done += CHANGED
+            self._interests.unsubscribe((session.peer, id))
+            yield
+        if session.former:
+            self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
 
     def detach(self, session: ClientSession) -> None:
@@ -263,12 +278,19 @@ class ClientRequests:
             self.forget(session)
 
     def forget(self, session: ClientSession) -> None:
-        """A client is no longer ours, and nothing is kept for it."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        """A client is no longer ours, and nothing is kept for it; done in steps."""
+        self._network.begin_chore(self._forgetting(session), session.peer)
+
+    def _forgetting(self, session: ClientSession) -> Iterator[None]:
+        yield from self._unsubscribing(session)
         for id in list(session.advertisements):
             self._unadvertise(session, id)
         self._clients.forget(session)
+
+    def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+            yield
 
     # Publishing.
 
@@ -340,6 +362,7 @@ class ClientRequests:
         """What a client asks for, if it is not too much to read."""
         limits = session.limits
         limits.check_text(text)
+        self._outbox.work.done += min(len(text), 4 * limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
@@ -348,7 +371,9 @@ class ClientRequests:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
                 self._interests.subscribe(key, subscription)
             return
-        session.limits.check_subscription(subscription, len(session.subscriptions))
+        size = session.limits.check_subscription(subscription, len(session.subscriptions))
+        cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
+        self._outbox.work.done += cost
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
@@ -358,6 +383,7 @@ class ClientRequests:
 
     def _unsubscribe(self, session: ClientSession, id: int) -> None:
         if self._clients.remove_subscription(session, id):
+            self._outbox.work.done += CHANGED
             self._interests.unsubscribe((session.peer, id))
             self._changes.of_subscriptions(session.name)
 

@@ -18,7 +18,7 @@ class ClientSession:
 
     `token` is what it showed when it came, `redirect` the broker and the url it is sent to,
     `leaving` the number of its request to be forgotten, `hops` what it last told of the distances
-    its notifications came.
+    its notifications came. `former` is what it was subscribed to until it left.
     """
 
     peer: Peer
@@ -32,6 +32,7 @@ class ClientSession:
     with_path: bool = False
     heard_at: float = 0.0
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    former: dict[int, Subscription] = field(default_factory=dict)
     advertisements: dict[int, Subscription] = field(default_factory=dict)
     # Advertisements that the whole network knows of; until then what they cover goes everywhere.
     in_force: set[int] = field(default_factory=set)

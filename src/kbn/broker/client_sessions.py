@@ -33,8 +33,11 @@ from kbn.broker.owners import Owners
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import BYTES_SENT, QUEUED, SENT, STORED
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
+
+SENT_AT_ONCE = 128  # to one client, before others have their turn
 
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
@@ -121,6 +124,8 @@ class ClientSessions:
 
     def forget(self, session: ClientSession) -> None:
         """The client is no longer ours; its subscriptions are withdrawn by now."""
+        if self.by_name.get(session.name) is not session:
+            return  # it has left before, and has perhaps come again
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
@@ -244,20 +249,22 @@ class ClientSessions:
         A client that is full stops the publisher, if that is one of ours.
         """
         self.matched += 1
+        self._outbox.work.done += QUEUED
         session = self.by_name[name]
         deliveries = session.deliveries
         if deliveries.unacked is not None:
+            self._outbox.work.done += STORED
             deliveries.unacked.push(kept, tuple(ids))
             self._free(session, session.limits.owed, session.limits.owed_bytes)
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
-        if publisher is not None and deliveries.stops_publishers(session.limits):
-            self._stop(publisher, session)
+        if deliveries.when_slow == "block" and publisher is not None:
+            self._stop_when_full(publisher, session)
         self._ready[name] = session
 
-    def _stop(self, publisher: ClientSession, slow: ClientSession) -> None:
-        """Let a publisher wait for a slow client that is here."""
-        if not slow.is_connected:
+    def _stop_when_full(self, publisher: ClientSession, slow: ClientSession) -> None:
+        """Let a publisher wait for a slow client that is here and has too much before it."""
+        if not slow.is_connected or not slow.deliveries.stops_publishers(slow.limits):
             return
         waiting = slow.deliveries.waiting
         publisher.publications.waits_for.add(slow.name)
@@ -327,19 +334,35 @@ class ClientSessions:
                 session.deliveries.start_again(now)
                 self._ready[session.name] = session
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether somebody may have something to be sent."""
+        return bool(self._ready)
+
     def send_ready(self) -> list[ClientSession]:
-        """Send what waits, as far as credit goes; the sessions of those that have left."""
-        ready, self._ready = self._ready, {}
-        for session in ready.values():
-            self._send_deliveries(session)
-        return [session for session in ready.values() if session.has_left]
+        """Send what waits, as far as credit and this turn go; the sessions of those that have left.
+
+        Clients take turns: one with much to be sent gets some of it, and then the others theirs.
+        """
+        work, ready, left = self._outbox.work, self._ready, []
+        while ready and not work.is_spent:
+            for name in list(ready):
+                session = ready.pop(name)
+                self._send_deliveries(session)
+                if session.leaving is not None and session.has_left:
+                    left.append(session)
+                if work.is_spent:
+                    break
+        return left
 
     def _send_deliveries(self, session: ClientSession) -> None:
-        deliveries = session.deliveries
+        deliveries, work = session.deliveries, self._outbox.work
         if session.is_connected:
-            for delivery in deliveries.sendable():
-                self.delivered += 1
-                self._outbox.send(session.peer, delivery)
+            ready = deliveries.take_sendable(SENT_AT_ONCE)
+            self.delivered += len(ready)
+            size = sum(len(each.envelope.content) for each in ready)
+            work.done += SENT * len(ready) + size // BYTES_SENT
+            self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):

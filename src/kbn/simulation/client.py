@@ -48,6 +48,7 @@ class SimulatedClient:
 
     network: Network
     core: ClientCore
+    key: str
     received: list[Received] = field(default_factory=list)
     confirmed: list[Confirmed] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)

@@ -149,7 +149,8 @@ class Watched:
             yield f"what is wanted at {', '.join(late)} (or they have another ontology)"
 
     def metrics(self) -> str:
-        return metrics_text(self._told(), self.commits, healthy=self.health()[0])
+        times = self.server.turn_times
+        return metrics_text(self._told(), self.commits, times, healthy=self.health()[0])
 
     def _told(self) -> dict[str, Any]:
         facts: dict[str, Any] = to_builtins(self.server.node.status())

@@ -19,6 +19,7 @@ It is made of parts that do not know each other; the core passes values between 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from kbn.broker.administration import AdminBody
@@ -208,6 +209,10 @@ class ClientCore:
         request = self._next_request("admin-request")
         self._ask(self._home, request, AdminRequest(request.number, body))
         return request.number, self._finish()
+
+    def use_token(self, token: str) -> None:
+        """Show another token from now on, whenever it connects."""
+        self._settings = replace(self._settings, token=token)
 
     def move(self, broker: str, url: str) -> list[Effect]:
         """Go to another broker."""

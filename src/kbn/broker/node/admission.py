@@ -15,7 +15,10 @@ from kbn.errors import InvalidInputError
 
 
 class Admission:
-    """Checks first messages; whoever may not come in is told by an `InvalidInputError`."""
+    """Checks first messages; whoever may not come in is told by an `InvalidInputError`.
+
+    Who has to wait for a while is told by a `RemotePeerError`.
+    """
 
     def __init__(self, settings: NodeSettings) -> None:
         self._authorizer = authorizer_of(settings)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_network
 from typing import NamedTuple
 
-from kbn.errors import InvalidInputError
+from kbn.errors import RemotePeerError
 
 REMEMBERED_MAX = 10_000
 NAMES_BYTES_MAX = 200
@@ -52,13 +52,13 @@ class Guesses:
         return len(self._erred)
 
     def check(self, address: str, name: str, now: float) -> None:
-        """Raise `InvalidInputError` while a name at an address has to wait."""
+        """Raise `RemotePeerError`, since it will pass, while a name at an address has to wait."""
         host = host_of(address)
         for key in ((host, name[:NAMES_BYTES_MAX]), (host, "")):
             erred = self._erred.get(key)
             if erred is not None and now < erred.until:
                 wait = max(1, round(erred.until - now))
-                raise InvalidInputError(f"too many wrong tokens: try again in {wait} s")
+                raise RemotePeerError(f"too many wrong tokens: try again in {wait} s")
 
     def failed(self, address: str, name: str, now: float) -> None:
         """A wrong token was shown."""
