@@ -171,7 +171,7 @@ class Node:
             if self._neighbours.give_up(request.broker):
                 self._sends += self.broker.give_up(request.broker)
             else:
-                self._sends += self.broker.unlink(request.broker)
+                self._sends += self.broker.unlink(request.broker, retired=request.retired)
         self._requests.clear()
         self.turns.add(work.done)
         return self._end_turn()
@@ -581,10 +581,10 @@ class Node:
         match body:
             case GetStatus():
                 return Status(self.status())
-            case Unlink(name):
+            case Unlink(name, retired):
                 if not self.broker.expects(name):
                     self._check_neighbour(name)
-                self._requests.append(events.Unlink(name))  # not in the middle of a batch
+                self._requests.append(events.Unlink(name, retired))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
                 request = events.MoveBroker(url, leaving)
