@@ -348,6 +348,23 @@ class Broker:
         """The peers that must wait, with what they say next, for what they said before."""
         return self._chores.busy_with
 
+    def is_ready_for(self, content: bytes, sender: Peer) -> bool:
+        """Whether a notification can be handled now; if not, it is matched first, in steps."""
+        if sender.kind == "client" and self._requests.is_refused(content, sender.name):
+            return True
+        if self._contents.is_ready(content, self.table):
+            return True
+        self._chores.begin(self._preparing(content), sender)
+        return False
+
+    def was_handled(self, content: bytes) -> None:
+        """The message that brought a notification was handled."""
+        self._contents.handled(content)
+
+    def _preparing(self, content: bytes) -> Iterator[None]:
+        while not self._contents.prepare(content, self.table):
+            yield
+
     def work_on(self, now: float) -> list[Send]:
         """Go on with what takes more than one turn."""
         self._outbox.now = now

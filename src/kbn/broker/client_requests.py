@@ -51,6 +51,8 @@ from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
 EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
+CONTENT_LOOKED_INTO = 2_048  # bytes: with less there is not too much in it
+
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
 
@@ -326,6 +328,19 @@ class ClientRequests:
             strand=session.publications.strand,
         )
         self._network.publish(envelope, notification, session)
+
+    def is_refused(self, content: bytes, name: str) -> bool:
+        """Whether what a client publishes is too large, so that it need not be matched."""
+        session = self._clients.by_name.get(name)
+        try:
+            if session is not None:
+                session.limits.check_content(len(content))
+                if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
+                    found = self._contents.read(content)
+                    session.limits.check_notification(found, len(content))
+        except KbnError:
+            return True
+        return False
 
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
