@@ -10,6 +10,7 @@ from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
+from kbn.broker.wire_versions import WIRE, WireVersions
 from kbn.ontology import Ontology
 
 Role = Literal["peer", "parent", "child"]
@@ -73,6 +74,7 @@ class NodeSettings:
     advertisements: bool = False
     keeps_roots: bool = False
     checks_certificates: bool = False
+    wire: WireVersions = WIRE
     check_url: Callable[[str], None] = lambda url: None
     retransmit_s: float | None = None
 
