@@ -388,7 +388,7 @@ class Node:
     def _who(self) -> Who:
         """Our name, and the versions that we speak."""
         wire = self.settings.wire
-        return Who(self.name, wire.oldest, wire.newest)
+        return Who(self.name, wire.oldest, wire.newest if wire.newest > wire.oldest else 0)
 
     def _speak(self, connection: NodeConnection, version: int) -> None:
         """Speak a version with the other side from now on."""
