@@ -136,6 +136,7 @@ class Index:
             self.slabs.set_grid(members[in_slabs], groups, len(self.encoder.axes))
         self._insert(members)
         self.trie.trim()
+        self.trie.lay_blocks(groups)
         self.built_count = self.placed_count
 
     def changed(self) -> None:

@@ -34,7 +34,7 @@ from kbn.ontology import Ontology
 if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
 
-FORMAT = 2
+FORMAT = 3
 _PARTS = {
     "groups": (
         groups_module.ARRAYS,
