@@ -62,6 +62,7 @@ class Network:
 
     name: str
     epoch: int
+    keeps_order: Callable[[], bool]
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
@@ -187,7 +188,7 @@ class ClientRequests:
             publications.granted,
             self._settings.keeps,
             is_resumed,
-            in_order=self._settings.routing != "general",
+            in_order=self._network.keeps_order(),
             dropped=session.deliveries.dropped,
         )
 
@@ -227,6 +228,8 @@ class ClientRequests:
 
     def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
+        if self._clients.by_name.get(session.name) is not session:
+            return  # it was forgotten meanwhile; another of that name may have come
         # The store has them until it has left: they say what waits for it, and may be withdrawn.
         session.former, session.subscriptions = session.subscriptions, {}
         for id in session.former:
@@ -370,6 +373,8 @@ class ClientRequests:
             self._interests.advertise((session.peer, id), advertisement)
 
         def in_force() -> None:
+            if id not in session.advertisements:
+                return  # it was withdrawn before the wave came back
             session.in_force.add(id)
             self._outbox.send(session.peer, Done("advertise", id))
 
