@@ -38,8 +38,8 @@ class Settings:
 
     One that `adapts` takes the shape of the first neighbour that comes while it has none, whatever
     its `routing`. `keeps` is False where the store does not outlive the process: durable requests
-    are refused then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is None on
-    links that neither lose nor reorder.
+    are refused then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is
+    None on links that neither lose nor reorder.
     """
 
     routing: Routing = "acyclic"
