@@ -49,16 +49,16 @@ def test_the_examples_of_the_help_work_together(tmp_path: Path) -> None:
     first, second = examples()
     assert "--parent" in second
     one, url = start(with_port(first), tmp_path)
-    try:
-        two, _ = start(with_port(second, url), tmp_path)
+    with one:  # closes its pipe, and waits
         try:
-            until_joined(url)
+            two, _ = start(with_port(second, url), tmp_path)
+            with two:
+                try:
+                    until_joined(url)
+                finally:
+                    two.terminate()
         finally:
-            two.terminate()
-            two.wait(PATIENCE_S)
-    finally:
-        one.terminate()
-        one.wait(PATIENCE_S)
+            one.terminate()
 
 
 def until_joined(url: str) -> None:
