@@ -41,7 +41,11 @@ class Moving:
             "x", 1, "acyclic", self.store, self.outbox, self.unacked_of
         )
         self.interests = Interests(
-            RoutingTable(), self.neighbours.traffic.send, self.neighbours.by_name.get, gated=False
+            RoutingTable(),
+            self.neighbours.traffic.send,
+            self.neighbours.by_name.get,
+            self.outbox.work,
+            gated=False,
         )
         self.waves = Waves("x", 1, self.neighbours.traffic.send_wave)
         self.parted: list[tuple[str, ByeCause]] = []

@@ -51,7 +51,8 @@ class Permission:
     known_by: KnownBy = "proof"
 
     def check_publish(self, attributes: Iterable[str]) -> None:
-        _check("publish", self.publish, attributes)
+        if self.publish is not None:
+            _check("publish", self.publish, attributes)
 
     def check_subscribe(self, subscription: Subscription) -> None:
         # What a filter does not name it may still match, so a client that is held to some
@@ -117,9 +118,7 @@ def admits_broker(authorizer: Authorizer, name: str, token: str) -> bool:
     return admits is not None and bool(admits(name, token))
 
 
-def _check(verb: str, allowed: frozenset[str] | None, attributes: Iterable[str]) -> None:
-    if allowed is None:
-        return
+def _check(verb: str, allowed: frozenset[str], attributes: Iterable[str]) -> None:
     for name in attributes:
         if name not in allowed:
             known = ", ".join(sorted(allowed)) or "none"

@@ -34,7 +34,7 @@ that cannot be reached are in the tree all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Unpack, assert_never
@@ -61,10 +61,12 @@ from kbn.broker.administration import (
 )
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
+from kbn.broker.chores import Chores
 from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fan_out import AT_ONCE, FanOuts
 from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.kept import Kept
@@ -106,6 +108,7 @@ from kbn.broker.shape import Shape
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
+from kbn.broker.work import CONSTRAINT, SENT, Work
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.ontology import Ontology
@@ -145,9 +148,12 @@ class Broker:
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
             neighbours.traffic.send,
             neighbours.by_name.get,
+            outbox.work,
             gated=settings.advertisements,
         )
-        self._contents = Contents()
+        self._contents = Contents(outbox.work)
+        self._chores = Chores()
+        self._fan_outs = FanOuts(self._clients)
         self._seen = SeenViews(self._store)
         self._waves = Waves(name, self.epoch, neighbours.traffic.send_wave)
         around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
@@ -155,10 +161,16 @@ class Broker:
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
         self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
-        publish = partial(self._route, came_from=None)
         self._shape = Shape(neighbours, self._store, adapts=settings.adapts)
         network = Network(
-            name, self.epoch, self._shape.keeps_order, publish, self._check_room, self._begin_wave
+            name,
+            self.epoch,
+            self._shape.keeps_order,
+            partial(self._route, came_from=None),
+            self._check_room,
+            self._begin_wave,
+            self._begin_chore,
+            self._fan_outs.deliver_to,
         )
         self._requests = ClientRequests(
             network, settings, outbox, self._clients, self._interests, self._contents, self.changes
@@ -308,6 +320,35 @@ class Broker:
             self._beat(judges=since < 2 * settings.heartbeat_s)
         return self._finish()
 
+    # Turns.
+
+    @property
+    def work(self) -> Work:
+        """What was done in this turn; whoever runs the broker sets its budget."""
+        return self._outbox.work
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
+        return bool(self._chores) or self._clients.has_ready
+
+    @property
+    def busy_with(self) -> Container[Peer]:
+        """The peers that must wait, with what they say next, for what they said before."""
+        return self._chores.busy_with
+
+    def work_on(self, now: float) -> list[Send]:
+        """Go on with what takes more than one turn."""
+        self._outbox.now = now
+        if self._chores:
+            self._chores.work_on(self._outbox.work)
+        return self._outbox.take()
+
+    def deliver(self, now: float) -> list[Send]:
+        """Send clients what waits for them, as far as this turn goes."""
+        self._outbox.now = now
+        return self._finish() if self._clients.has_ready else self._outbox.take()
+
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
 
@@ -349,7 +390,8 @@ class Broker:
             self._requests.refuse(peer, Subscribe(id, ""), error)
         self._neighbours.use_ontology(digest)
         for neighbour in self._neighbours.by_name.values():
-            self._interests.learn_again(neighbour)
+            again = self._interests.learn_again(neighbour)
+            self._begin_chore(self._telling(again, neighbour))
             if neighbour.is_connected:
                 self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
@@ -498,6 +540,13 @@ class Broker:
             for session in self._clients.silent(silent):
                 self._requests.detach(session)
 
+    def _begin_chore(self, steps: Iterator[None], peer: Peer | None = None) -> None:
+        """Do something in steps: now as far as this turn goes, the rest in the next ones."""
+        for _ in steps:
+            if self._outbox.work.is_spent:
+                self._chores.begin(steps, peer)
+                return
+
     def _begin_wave(self, request: Callable[[], None]) -> None:
         """Call `request` when all that was said before now has arrived everywhere."""
         self._waves.begin(request, self._neighbours.names_in_tree())
@@ -527,7 +576,7 @@ class Broker:
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -535,16 +584,21 @@ class Broker:
             is_repetition=is_repetition,
         )
         kept = Kept(self._store, envelope)
-        for name, ids in targets.clients.items():
-            self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
-        if self._neighbours.unmet and envelope.durable and not is_repetition:
+        if len(targets.clients) <= AT_ONCE:
+            for name, ids in targets.clients.items():
+                self._clients.deliver(name, ids, kept, publisher)
+        else:
+            sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
+            self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
             for url, queue in self._neighbours.unmet.keep(kept):
                 self._room.queued(url, queue)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
+        self._outbox.work.done += SENT
         self._neighbours.traffic.pass_on(neighbour, kept)
         if kept.envelope.durable:
             self._room.queued(neighbour.name, neighbour.unacked)
@@ -644,9 +698,9 @@ class Broker:
             case Ack(sequence):
                 self._acked(sequence, neighbour)
             case Announce():
-                self._interests.announced(body, neighbour)
+                self._begin_chore(self._interests.announced(body, neighbour), neighbour.peer)
             case Complete(is_complete):
-                self._interests.completed(is_complete, neighbour)
+                self._begin_chore(self._interests.completed(is_complete, neighbour))
                 self._tell_complete()
                 self._interests.reconsider(neighbour)
             case Wave():
@@ -716,7 +770,7 @@ class Broker:
         if known is not None:
             return known
         neighbour = self._neighbours.add(name, role)
-        self._interests.join(neighbour)
+        self._begin_chore(self._telling(self._interests.join(neighbour), neighbour))
         if self._neighbours.set_link(name, False):
             self._begin_new_view()
         self._tell_complete()
@@ -766,7 +820,7 @@ class Broker:
         neighbour = self._neighbours.remove(name)
         if neighbour is None:
             return
-        self._interests.leave(neighbour)
+        self._begin_chore(self._interests.leave(neighbour))
         unacked = neighbour.unacked.take_all()
         if self._room.gone(name):
             self._release_held()
@@ -795,13 +849,30 @@ class Broker:
 
     def _begin_session(self, neighbour: Neighbour) -> None:
         neighbour.begin_session()
-        for announce in self._interests.everything_for(neighbour):
-            self._neighbours.traffic.send_to(neighbour, announce)
+        self._begin_chore(self._telling(self._everything_for(neighbour), neighbour))
         self._tell_complete()
         self._neighbours.traffic.forward(neighbour)
         self._neighbours.traffic.send_best_effort(neighbour)
         self._waves.started_again(neighbour.name)
         self._mover.session_began(neighbour.name)
+
+    def _everything_for(self, neighbour: Neighbour) -> Iterator[None]:
+        """Tell a neighbour all there is, in parts, as long as the session lasts."""
+        channel = neighbour.link.channel
+        for announce in self._interests.everything_for(neighbour):
+            self._outbox.work.done += CONSTRAINT * len(announce.add)
+            self._neighbours.traffic.send_to(neighbour, announce)
+            yield
+            if neighbour.link.channel is not channel:
+                return
+
+    def _telling(self, steps: Iterator[None], neighbour: Neighbour) -> Iterator[None]:
+        """While a neighbour is being told, it has not been told everything."""
+        neighbour.told.pending += 1
+        yield from steps
+        neighbour.told.pending -= 1
+        self._neighbours.traffic.was_told(neighbour)
+        self._tell_complete()
 
     def _link_is_down(self, name: str) -> None:
         if self._neighbours.set_link(name, False):
@@ -812,7 +883,7 @@ class Broker:
         unacked = self._neighbours.end_all()
         for neighbour in self._neighbours.by_name.values():
             if not self._neighbours.is_in_tree(neighbour):
-                self._interests.forget(neighbour)
+                self._begin_chore(self._interests.forget(neighbour))
                 neighbour.best_effort.clear()
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:

@@ -53,8 +53,21 @@ class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):
     trouble: str | None
 
 
+class TurnStatus(Struct, frozen=True):
+    """How many turns there were, and what they cost in units of work (see `work.py`).
+
+    `buckets` counts them by what they cost, up to each of `bounds`, and beyond.
+    """
+
+    count: int = 0
+    work: int = 0
+    largest: int = 0
+    bounds: tuple[int, ...] = ()
+    buckets: tuple[int, ...] = ()
+
+
 class BrokerStatus(Struct, frozen=True):
-    """All of it; the last four fields come from the node around the broker."""
+    """All of it; the last five fields come from the node around the broker."""
 
     broker: str
     epoch: int
@@ -72,3 +85,4 @@ class BrokerStatus(Struct, frozen=True):
     ontology_problem: str = ""
     links: tuple[LinkStatus, ...] = ()
     moved: tuple[MoveStatus, ...] = ()
+    turns: TurnStatus = TurnStatus()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -34,7 +34,6 @@ from kbn.broker.messages import (
     Leave,
     Left,
     Peer,
-    PubAck,
     Publish,
     Redirect,
     Refused,
@@ -46,6 +45,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import Key
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
@@ -57,7 +57,8 @@ NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
     notification, to know that there is room for a durable one (a `LimitError` says that there is
-    none), and to be called when all that was said before has arrived everywhere.
+    none), and to be called when all that was said before has arrived everywhere; to do something
+    in steps, and to have delivered at once what is on its way to a client.
     """
 
     name: str
@@ -66,6 +67,8 @@ class Network:
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
+    begin_chore: Callable[[Iterator[None], Peer], None]
+    deliver_to: Callable[[str], None]
 
 
 class ClientRequests:
@@ -190,6 +193,7 @@ class ClientRequests:
             is_resumed,
             in_order=self._network.keeps_order(),
             dropped=session.deliveries.dropped,
+            refused=publications.refused,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -230,10 +234,16 @@ class ClientRequests:
         """All that was on its way to a leaving client is here; nothing more need come."""
         if self._clients.by_name.get(session.name) is not session:
             return  # it was forgotten meanwhile; another of that name may have come
+        self._network.deliver_to(session.name)
         # The store has them until it has left: they say what waits for it, and may be withdrawn.
         session.former, session.subscriptions = session.subscriptions, {}
-        for id in session.former:
+        self._network.begin_chore(self._draining(session), session.peer)
+
+    def _draining(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.former):
+            self._outbox.work.done += CHANGED
             self._interests.unsubscribe((session.peer, id))
+            yield
         if session.former:
             self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
@@ -254,27 +264,37 @@ class ClientRequests:
             self.forget(session)
 
     def forget(self, session: ClientSession) -> None:
-        """A client is no longer ours, and nothing is kept for it."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        """A client is no longer ours, and nothing is kept for it; done in steps."""
+        self._network.begin_chore(self._forgetting(session), session.peer)
+
+    def _forgetting(self, session: ClientSession) -> Iterator[None]:
+        yield from self._unsubscribing(session)
         for id in list(session.advertisements):
             self._unadvertise(session, id)
-        self._clients.forget(session)
+        if self._clients.by_name.get(session.name) is session:  # not one that came since
+            self._clients.forget(session)
+
+    def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+            yield
 
     # Publishing.
 
     def _publish(self, publish: Publish, session: ClientSession) -> None:
         if not self._clients.accept(publish, session):
             return
+        is_refused = True
         try:
             notification = self._checked(publish, session)
+            is_refused = False
         except KbnError as error:
-            self.refuse(session.peer, publish, error)  # before `PubAck`, which would confirm it
+            self.refuse(session.peer, publish, error)  # before `PubAck`, which has no reason
             return
         finally:
             self._clients.grant(session)
             if publish.durable:
-                self._outbox.send(session.peer, PubAck(publish.number))
+                self._clients.handled(publish, session, is_refused=is_refused)
         self.published += 1
         everywhere = self._settings.advertisements and not self._is_advertised(
             notification, publish.content, session
@@ -330,6 +350,7 @@ class ClientRequests:
         """What a client asks for, if it is not too much to read."""
         limits = session.limits
         limits.check_text(text)
+        self._outbox.work.done += min(len(text), 4 * limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
@@ -338,7 +359,9 @@ class ClientRequests:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
                 self._interests.subscribe(key, subscription)
             return
-        session.limits.check_subscription(subscription, len(session.subscriptions))
+        size = session.limits.check_subscription(subscription, len(session.subscriptions))
+        cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
+        self._outbox.work.done += cost
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
@@ -348,6 +371,7 @@ class ClientRequests:
 
     def _unsubscribe(self, session: ClientSession, id: int) -> None:
         if self._clients.remove_subscription(session, id):
+            self._outbox.work.done += CHANGED
             self._interests.unsubscribe((session.peer, id))
             self._changes.of_subscriptions(session.name)
 

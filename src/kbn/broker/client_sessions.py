@@ -11,7 +11,7 @@ from msgspec import msgpack
 from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.deliveries import Deliveries
-from kbn.broker.fields import Number, Sequence
+from kbn.broker.fields import Sequence
 from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
@@ -30,18 +30,21 @@ from kbn.broker.messages import (
 from kbn.broker.occurrences import Lost, StoppedWaiting
 from kbn.broker.outbox import Outbox
 from kbn.broker.owners import Owners
+from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import BYTES_SENT, QUEUED, SENT, STORED
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
+
+SENT_AT_ONCE = 128  # to one client, before others have their turn
 
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
 WITHDRAWN = "withdrawn/"
 
 _NUMBER = msgpack.Decoder(Sequence)
-_STORED = msgpack.Decoder(tuple[Number, Number])
 _WITHDRAWN = msgpack.Decoder(dict[int, int])
 _REDIRECT: msgpack.Decoder[tuple[str, str] | None] = msgpack.Decoder(tuple[str, str])
 
@@ -71,6 +74,7 @@ class ClientSessions:
         self._outbox = outbox
         self._unacked_of = unacked_of
         self._aside = aside
+        self._publishers = PublisherMarks(store, aside)
         self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
         self.owners = Owners(store)
 
@@ -84,8 +88,8 @@ class ClientSessions:
             session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
         session.connect(connect, permission, self._limits.changed(permission.limits))
-        publications = session.publications
-        publications.stored = max(publications.stored, self._stored_of(connect))
+        stored = self._publishers.of(peer.name, connect.epoch)
+        session.publications.resume(stored, connect.published)
         session.heard_at = self._outbox.now
         if session.is_durable:
             deliveries = session.deliveries
@@ -121,6 +125,8 @@ class ClientSessions:
 
     def forget(self, session: ClientSession) -> None:
         """The client is no longer ours; its subscriptions are withdrawn by now."""
+        if self.by_name.get(session.name) is not session:
+            return  # it has left before, and has perhaps come again
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
@@ -198,7 +204,7 @@ class ClientSessions:
         publications = session.publications
         if not publications.is_next(publish):
             if publish.durable and publish.number <= publications.stored:
-                self._outbox.send(session.peer, PubAck(publications.stored))
+                self._outbox.send(session.peer, self.stored_up_to(session))
             return False
         if publications.published >= publications.granted:
             if publications.waits_for:
@@ -209,15 +215,19 @@ class ClientSessions:
                 maximum=session.limits.publish_ahead,
             )
         publications.count(publish)
-        if publish.durable:
-            mark = msgpack.encode((session.epoch, publish.number))
-            self._store.mark(f"publisher/{session.name}", mark)
         return True
 
-    def _stored_of(self, connect: Connect) -> int:
-        """The last durable notification stored of this epoch of a publisher."""
-        epoch, number = self._aside.read_mark(f"publisher/{connect.client}", _STORED, (0, 0))
-        return number if epoch == connect.epoch else 0
+    def stored_up_to(self, session: ClientSession) -> PubAck:
+        """What a publisher is told of its durable notifications."""
+        return PubAck(session.publications.stored, session.publications.refused)
+
+    def handled(self, publish: Publish, session: ClientSession, *, is_refused: bool) -> None:
+        """A durable publication is about to be stored, or is refused."""
+        publications = session.publications
+        if is_refused:
+            publications.refuse(publish, session.limits.publish_ahead)
+        self._publishers.keep(session.name, session.epoch, publish.number, publications.refused)
+        self._outbox.send(session.peer, self.stored_up_to(session))
 
     def grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
@@ -244,20 +254,22 @@ class ClientSessions:
         A client that is full stops the publisher, if that is one of ours.
         """
         self.matched += 1
+        self._outbox.work.done += QUEUED
         session = self.by_name[name]
         deliveries = session.deliveries
         if deliveries.unacked is not None:
+            self._outbox.work.done += STORED
             deliveries.unacked.push(kept, tuple(ids))
             self._free(session, session.limits.owed, session.limits.owed_bytes)
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
-        if publisher is not None and deliveries.stops_publishers(session.limits):
-            self._stop(publisher, session)
+        if deliveries.when_slow == "block" and publisher is not None:
+            self._stop_when_full(publisher, session)
         self._ready[name] = session
 
-    def _stop(self, publisher: ClientSession, slow: ClientSession) -> None:
-        """Let a publisher wait for a slow client that is here."""
-        if not slow.is_connected:
+    def _stop_when_full(self, publisher: ClientSession, slow: ClientSession) -> None:
+        """Let a publisher wait for a slow client that is here and has too much before it."""
+        if not slow.is_connected or not slow.deliveries.stops_publishers(slow.limits):
             return
         waiting = slow.deliveries.waiting
         publisher.publications.waits_for.add(slow.name)
@@ -327,19 +339,35 @@ class ClientSessions:
                 session.deliveries.start_again(now)
                 self._ready[session.name] = session
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether somebody may have something to be sent."""
+        return bool(self._ready)
+
     def send_ready(self) -> list[ClientSession]:
-        """Send what waits, as far as credit goes; the sessions of those that have left."""
-        ready, self._ready = self._ready, {}
-        for session in ready.values():
-            self._send_deliveries(session)
-        return [session for session in ready.values() if session.has_left]
+        """Send what waits, as far as credit and this turn go; the sessions of those that have left.
+
+        Clients take turns: one with much to be sent gets some of it, and then the others theirs.
+        """
+        work, ready, left = self._outbox.work, self._ready, []
+        while ready and not work.is_spent:
+            for name in list(ready):
+                session = ready.pop(name)
+                self._send_deliveries(session)
+                if session.leaving is not None and session.has_left:
+                    left.append(session)
+                if work.is_spent:
+                    break
+        return left
 
     def _send_deliveries(self, session: ClientSession) -> None:
-        deliveries = session.deliveries
+        deliveries, work = session.deliveries, self._outbox.work
         if session.is_connected:
-            for delivery in deliveries.sendable():
-                self.delivered += 1
-                self._outbox.send(session.peer, delivery)
+            ready = deliveries.take_sendable(SENT_AT_ONCE)
+            self.delivered += len(ready)
+            size = sum(len(each.envelope.content) for each in ready)
+            work.done += SENT * len(ready) + size // BYTES_SENT
+            self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):

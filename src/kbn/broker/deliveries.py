@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,11 +42,11 @@ class Queue:
 
     def push(self, ids: tuple[int, ...], envelope: Envelope) -> None:
         self.waiting.append((ids, envelope))
-        self.size += _size(ids, envelope)
+        self.size += DELIVERY_BYTES + len(envelope.content) + 8 * len(ids)
 
     def pop(self) -> tuple[tuple[int, ...], Envelope]:
         ids, envelope = self.waiting.popleft()
-        self.size -= _size(ids, envelope)
+        self.size -= DELIVERY_BYTES + len(envelope.content) + 8 * len(ids)
         return ids, envelope
 
     def clear(self) -> None:
@@ -61,10 +60,6 @@ class Queue:
             left = tuple(each for each in ids if each != id)
             if left:
                 self.push(left, envelope)
-
-
-def _size(ids: tuple[int, ...], envelope: Envelope) -> int:
-    return DELIVERY_BYTES + len(envelope.content) + 8 * len(ids)
 
 
 @dataclass(slots=True)
@@ -123,20 +118,27 @@ class Deliveries:
         """Queue a delivery that may be lost, at the cost of the oldest when the queue is full."""
         queue = self.queue
         queue.push(ids, envelope)
-        while len(queue) > limits.queue or queue.size > limits.queue_bytes:
+        while len(queue.waiting) > limits.queue or queue.size > limits.queue_bytes:
             queue.pop()
             self.dropped += 1
 
-    def sendable(self) -> Iterator[Deliver]:
+    def take_sendable(self, at_most: int) -> list[Deliver]:
         """What can be sent now; `is_cut_short` says that there is more to look at."""
         self.is_cut_short = False
+        found: list[Deliver] = []
         while self.sent < self.credit and self.room_bytes > 0:
+            if self.unacked is None and not self.queue.waiting:
+                break
             delivery = self._next()
             if delivery is None:
-                return
+                break
             self.sent += 1
             self.room_bytes -= len(delivery.envelope.content)
-            yield delivery
+            found.append(delivery)
+            if len(found) >= at_most:
+                self.is_cut_short = True
+                break
+        return found
 
     def ack(self, sequence: int, now: float) -> None:
         """The client has everything up to here."""
@@ -188,7 +190,7 @@ class Deliveries:
     @property
     def is_empty(self) -> bool:
         """Whether the client has everything that was for it."""
-        return not len(self.queue) and (self.unacked is None or not len(self.unacked))
+        return not self.queue.waiting and (self.unacked is None or not len(self.unacked))
 
     def _next(self) -> Deliver | None:
         skipped = 0
@@ -204,9 +206,9 @@ class Deliveries:
             if skipped >= SKIPPED_MAX:
                 self.is_cut_short = True
                 return None
-        while len(self.queue):
+        while self.queue.waiting:
             ids, envelope = self.queue.pop()
-            seen = self._seen(envelope)
+            seen = envelope if self.shown is None else self._seen(envelope)
             if seen is not None:
                 self.numbered += 1
                 return Deliver(self.numbered, False, ids, seen, self.dropped)

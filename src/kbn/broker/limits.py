@@ -79,8 +79,8 @@ class ClientLimits:
         """These limits, but for those given."""
         return replace(self, **given) if given else self
 
-    def check_subscription(self, subscription: Subscription, held: int) -> None:
-        """Raise `LimitError` when one more subscription, or one such, is too much."""
+    def check_subscription(self, subscription: Subscription, held: int) -> SubscriptionSize:
+        """Raise `LimitError` when one more subscription, or one such, is too much; its size."""
         _check("subscriptions per client", held + 1, self.subscriptions)
         _check("filters per subscription", len(subscription.filters), self.filters)
         most = max(len(filter) for filter in subscription.filters)
@@ -90,17 +90,19 @@ class ClientLimits:
         _check("elements in the bags of a subscription", size.elements, self.elements)
         _check("elements compared pair by pair", size.paired, self.paired)
         _check("bags within bags", size.depth, self.nested)
+        return size
 
     def check_text(self, text: str) -> None:
         """Raise `LimitError` when the text of a subscription, or its JSON, is too long to read."""
         _check("characters per subscription", len(text), self.text_bytes)
 
     def check_content(self, size: int) -> None:
-        _check("bytes per notification", size, self.content_bytes)
+        if size > self.content_bytes:
+            _check("bytes per notification", size, self.content_bytes)
 
     def check_notification(self, notification: Notification, size: int) -> None:
         """Raise `LimitError` when a notification of that many bytes has too much in its bags."""
-        if size > min(self.notification_elements, self.bag_text):  # an element takes a byte
+        if size > self.notification_elements or size > self.bag_text:  # an element takes a byte
             found = notification_size(notification.attributes)
             elements, text = self.notification_elements, self.bag_text
             _check("elements in the bags of a notification", found.elements, elements)

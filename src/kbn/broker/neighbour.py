@@ -75,11 +75,17 @@ class Announced:
 
 @dataclass(slots=True)
 class Told:
-    """What a neighbour is told of everybody else, where it is told at all."""
+    """What a neighbour is told of everybody else, where it is told at all.
+
+    `pending` counts what is still being worked out or told, turn by turn. `waves` wait for that:
+    when a wave arrives, all that was wanted before it is known.
+    """
 
     subscriptions: Announcements | None = None
     advertisements: Announcements | None = None
     is_complete: bool = False
+    pending: int = 0
+    waves: list[Wave | Echo] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -158,6 +164,7 @@ class Neighbour:
         self.link.channel = Channel(self.link.our_epoch, self.link.epoch)
         self.announced.begin_session()
         self.told.is_complete = False
+        self.told.waves.clear()
         self.received.begin_session()
         self.best_effort.begin_session()
         self.behind.clear()

@@ -195,7 +195,8 @@ class NeighbourSessions:
         ]
         for neighbour in neighbours:
             other = apart if neighbour.name in apart else {neighbour.name}
-            is_complete = not is_unmet and all(name in other for name in unsure)
+            is_told = not is_unmet and not neighbour.told.pending
+            is_complete = is_told and all(name in other for name in unsure)
             if neighbour.link.channel is not None and neighbour.told.is_complete != is_complete:
                 neighbour.told.is_complete = is_complete
                 self.traffic.send_to(neighbour, Complete(is_complete))

@@ -63,14 +63,24 @@ class NeighbourTraffic:
         """Send a wave or an echo, after the notifications that wait.
 
         Notifications for a paused neighbour wait for the waves of our own move. The waves of a
-        rival move are sent at once, or the two moves would wait for each other.
+        rival move are sent at once, or the two moves would wait for each other. All wait until the
+        neighbour has been told what is wanted here.
         """
         neighbour = self._by_name.get(name)
-        if name == self.paused and body.kind == "move":
+        if neighbour is not None and neighbour.told.pending:
+            neighbour.told.waves.append(body)
+        elif name == self.paused and body.kind == "move":
             self.send(name, body)
         elif neighbour is not None and neighbour.link.channel is not None:
             neighbour.put_behind(body)
             self._follow(neighbour)
+
+    def was_told(self, neighbour: Neighbour) -> None:
+        """A neighbour has been told all for now: the waves that waited for it can go."""
+        if not neighbour.told.pending:
+            waves, neighbour.told.waves = neighbour.told.waves, []
+            for body in waves:
+                self.send_wave(neighbour.name, body)
 
     def pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         """Queue a notification for a neighbour, and send what can be sent."""

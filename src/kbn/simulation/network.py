@@ -60,6 +60,7 @@ class _Place:
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
     wakes_at: float = inf
+    has_turn: bool = False
 
 
 class Network:
@@ -272,7 +273,7 @@ class Network:
         if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
         node = place.node = Node(place.settings, self.now, self.rng.random)
-        place.wakes_at = inf
+        place.wakes_at, place.has_turn = inf, False
         self._perform(name, node.start(self.now))
         if self._ticks:
             self._tick_node(name, node)
@@ -343,6 +344,8 @@ class Network:
                     pass  # sockets have room here, and frames any length
         if place.node is not None and place.node.due_at < place.wakes_at:
             self._wake(name, place, place.node)
+        if place.node is not None and place.node.has_more and not place.has_turn:
+            self._go_on(name, place, place.node)
 
     def _send(self, name: str, place: _Place, send: node_effects.Send) -> None:
         found = place.ends.get(send.connection)
@@ -378,6 +381,17 @@ class Network:
                 self._perform(name, node.handle((), self.now))
 
         self.at(node.due_at, wake)
+
+    def _go_on(self, name: str, place: _Place, node: Node) -> None:
+        """Give a node another turn, for what did not fit into this one."""
+        place.has_turn = True
+
+        def go_on() -> None:
+            if place.node is node:
+                place.has_turn = False
+                self._perform(name, node.handle((), self.now))
+
+        self.at(self.now, go_on)
 
     def _tick_node(self, name: str, node: Node) -> None:
         if self._places[name].node is node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypedDict
 
 from kbn.broker import (
@@ -21,7 +22,8 @@ class BrokerOptions(TypedDict, total=False):
     """Options of `Network`; `Settings` and `NodeSettings` say more about them.
 
     Brokers show each other `broker_token`. With `by_address` they are told where their neighbours
-    are, and not their names. Those `down` have not been started yet.
+    are, and not their names. Those `down` have not been started yet. With little `turn_work` they
+    need many turns.
     """
 
     advertisements: bool
@@ -32,6 +34,7 @@ class BrokerOptions(TypedDict, total=False):
     down: tuple[str, ...]
     limits: ClientLimits | None
     broker_limits: BrokerLimits | None
+    turn_work: int
 
 
 def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
@@ -44,7 +47,7 @@ def node_settings(routing: Routing, options: BrokerOptions) -> NodeSettings:
         authorizer=options.get("authorizer") or AllowAll(),
         limits=options.get("limits") or ClientLimits(),
         broker_limits=options.get("broker_limits") or BrokerLimits(),
-        server_limits=LIMITS,
+        server_limits=replace(LIMITS, turn_work=options.get("turn_work", LIMITS.turn_work)),
         advertisements=options.get("advertisements", False),
         keeps_roots=options.get("keeps_roots", False),
     )

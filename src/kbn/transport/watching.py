@@ -68,6 +68,9 @@ class Watched:
 
     async def start(self) -> None:
         broker, watch = self.server.broker, self._watch
+        repaired = getattr(self.server.node.settings.store, "repaired", None)
+        if repaired is not None:
+            event("store repaired", level=logging.ERROR, reason=repaired.summary)
         event("started", routing=broker.routing, ontology=broker.status().ontology)
         await self._start_http()
         try:
@@ -149,7 +152,8 @@ class Watched:
             yield f"what is wanted at {', '.join(late)} (or they have another ontology)"
 
     def metrics(self) -> str:
-        return metrics_text(self._told(), self.commits, healthy=self.health()[0])
+        times = self.server.turn_times
+        return metrics_text(self._told(), self.commits, times, healthy=self.health()[0])
 
     def _told(self) -> dict[str, Any]:
         facts: dict[str, Any] = to_builtins(self.server.node.status())

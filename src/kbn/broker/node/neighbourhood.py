@@ -237,15 +237,20 @@ class Neighbourhood:
             self.links.end(connection.link)
         self._connections.close(connection)
 
-    def end_turn(self) -> None:
-        """Keep what has changed in this turn."""
-        for name, url in self._newly_linked:
-            if name != self._moving_to:
+    def end_turn(self, waiting: set[str]) -> None:
+        """Keep what has changed in this turn; not yet of those whose messages wait for the next."""
+        linked, self._newly_linked = self._newly_linked, []
+        for name, url in linked:
+            if name in waiting:
+                self._newly_linked.append((name, url))
+            elif name != self._moving_to:
                 self._known.keep(name, url)
-        self._newly_linked.clear()
-        for connection, bye in self._byes:
-            self._left_by(connection, bye)
-        self._byes.clear()
+        byes, self._byes = self._byes, []
+        for connection, bye in byes:
+            if bye.broker in waiting:
+                self._byes.append((connection, bye))
+            else:
+                self._left_by(connection, bye)
         if self._may_have_former:
             self._may_have_former = False
             self._known.forget_former()

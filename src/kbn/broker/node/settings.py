@@ -19,10 +19,12 @@ Role = Literal["peer", "parent", "child"]
 class ServerLimits:
     """Bounds of one node; `ClientLimits` has those of a client's requests.
 
-    A client is sent deliveries while less than `room_bytes` waits in its socket. A connection in
-    which more than `unwritten_bytes` waits is dropped: nobody reads there.
+    One turn does `turn_work` units of work (see `work.py`), and what does not fit waits for the
+    next. A client is sent deliveries while less than `room_bytes` waits in its socket. A connection
+    in which more than `unwritten_bytes` waits is dropped: nobody reads there.
     """
 
+    turn_work: int = 20_000
     connections: int = 10_000
     frame_bytes: int = 4 << 20
     broker_frame_bytes: int = 256 << 20
