@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from kbn.broker import AdminBody, administration, content
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.administration import GetStatus
 from kbn.broker.broker import Broker
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     AdminReply,
     AdminRequest,
@@ -37,7 +38,9 @@ from kbn.broker.messages import (
     Subscribe,
     Unsubscribe,
 )
+from kbn.broker.occurrences import Lost, SetAside, StoppedWaiting
 from kbn.broker.store import MemoryStore
+from kbn.ontology import Ontology
 
 ANN, BOB = Peer("client", "ann"), Peer("client", "bob")
 
@@ -201,7 +204,7 @@ def test_no_more_is_sent_than_a_client_granted() -> None:
 
 
 def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
-    talk = Talk(limits=Limits(queue=3))
+    talk = Talk(limits=ClientLimits(queue=3))
     talk.say(ANN, Connect("ann", 1, window=1), Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1), *(published(n, n) for n in range(1, 9)))
     talk.say(ANN, Credit(100))
@@ -211,7 +214,7 @@ def test_of_a_slow_client_the_oldest_are_dropped_and_counted() -> None:
 
 
 def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
-    limits = Limits(queue=400, publish_ahead=20)
+    limits = ClientLimits(queue=400, publish_ahead=20)
     talk = Talk(limits=limits)
     talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
     [welcome] = talk.say(BOB, Connect("bob", 1))
@@ -231,7 +234,7 @@ def test_a_slow_client_can_have_its_publishers_wait_and_go_on() -> None:
 
 
 def test_who_publishes_more_than_it_was_granted_is_refused() -> None:
-    talk = Talk(limits=Limits(publish_ahead=10))
+    talk = Talk(limits=ClientLimits(publish_ahead=10))
     talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"))
     talk.say(BOB, Connect("bob", 1))
     bob = talk.broker.clients["bob"]
@@ -276,13 +279,17 @@ def test_a_client_may_do_what_its_authorizer_allows_and_no_more(
 @pytest.mark.parametrize(
     ("limits", "message", "what"),
     [
-        (Limits(subscriptions=1), Subscribe(2, "k = 2", True), "subscriptions per client"),
-        (Limits(constraints=1), Subscribe(2, "k > 2 and k < 9", True), "constraints per filter"),
-        (Limits(filters=1), Subscribe(2, "k = 2 or k = 3", True), "filters per subscription"),
-        (Limits(content_bytes=4), published(1, "abcdefgh"), "bytes per notification"),
+        (ClientLimits(subscriptions=1), Subscribe(2, "k = 2", True), "subscriptions per client"),
+        (
+            ClientLimits(constraints=1),
+            Subscribe(2, "k > 2 and k < 9", True),
+            "constraints per filter",
+        ),
+        (ClientLimits(filters=1), Subscribe(2, "k = 2 or k = 3", True), "filters per subscription"),
+        (ClientLimits(content_bytes=4), published(1, "abcdefgh"), "bytes per notification"),
     ],
 )
-def test_what_is_too_much_is_refused(limits: Limits, message: AnyMessage, what: str) -> None:
+def test_what_is_too_much_is_refused(limits: ClientLimits, message: AnyMessage, what: str) -> None:
     talk = Talk(limits=limits)
     talk.say(ANN, Connect("ann", 1), Subscribe(1, "k = 1", True))
     [refused] = [a for a in talk.say(ANN, message) if isinstance(a, Refused)]
@@ -366,3 +373,174 @@ def test_what_was_prematched_is_delivered_as_if_it_had_not_been() -> None:
         talk.say(ANN, Subscribe(3, "k = 4", True))
         talk.say(BOB, *messages[3:])
         assert talk.delivered(ANN) == [1, 2, 4, 5]
+
+
+class Entries:
+    """Admits everybody named, with what each may do."""
+
+    def __init__(self, **entries: Permission) -> None:
+        self._entries = entries
+
+    def admit(self, name: str, token: str) -> Permission | None:
+        return self._entries.get(name)
+
+
+def test_only_who_was_granted_it_may_stop_publishers() -> None:
+    talk = Talk(authorizer=Entries(ann=Permission(block=False), bob=Permission()))
+    [refused] = talk.say(ANN, Connect("ann", 1, when_slow="block"))
+    assert isinstance(refused, Refused) and "the right `block`" in refused.reason
+    assert [type(m) for m in talk.say(ANN, Connect("ann", 1))] == [ConnAck]
+    assert [type(m) for m in talk.say(BOB, Connect("bob", 1, when_slow="block"))] == [ConnAck]
+
+
+def test_an_entry_may_change_the_limits_of_one_client() -> None:
+    entries = Entries(ann=Permission(limits={"content_bytes": 4}), bob=Permission())
+    talk = Talk(authorizer=entries, limits=ClientLimits(content_bytes=100))
+    talk.say(ANN, Connect("ann", 1))
+    talk.say(BOB, Connect("bob", 1))
+    [refused] = talk.say(ANN, published(1, "abcdefgh"))
+    assert isinstance(refused, Refused) and "bytes per notification" in refused.reason
+    assert not talk.say(BOB, published(1, "abcdefgh"))
+
+
+def test_what_is_dropped_of_a_slow_client_is_bounded_by_bytes_too() -> None:
+    talk = Talk(limits=ClientLimits(queue_bytes=100_000))
+    talk.say(ANN, Connect("ann", 1, window=1), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1))
+    for number in range(1, 41):
+        talk.say(BOB, published(number, "x" * 10_000))
+    queue = talk.broker.clients["ann"].deliveries.queue
+    assert sum(len(envelope.content) for _, envelope in queue.waiting) <= 100_000
+    talk.say(ANN, Credit(100))
+    last = [m for m in talk.heard[ANN] if isinstance(m, Deliver)]
+    assert len(last) + last[-1].dropped == 40
+
+
+def durable_ann(**limits: Any) -> Talk:
+    """A durable client that wants everything and is away, and bob who publishes."""
+    talk = Talk(limits=ClientLimits(**limits))
+    hello = Connect("ann", 1, durable=True, token="t")
+    talk.say(ANN, hello, Subscribe(1, "k any", True))
+    talk.take(talk.broker.disconnected(ANN, talk.now))
+    talk.say(BOB, Connect("bob", 1))
+    return talk
+
+
+@pytest.mark.parametrize("limit", [{"owed": 64}, {"owed_bytes": 64 * 1100}])
+def test_a_durable_client_is_owed_so_much_and_told_what_it_has_lost(limit: dict[str, int]) -> None:
+    talk = durable_ann(**limit)
+    for number in range(1, 1001):
+        answers = talk.say(BOB, published(number, str(number) * 300, durable=True))
+        assert answers and isinstance(answers[0], PubAck | Grant)
+    kept = talk.store.unacked_count(ANN)
+    assert kept <= limit.get("owed", 1000)
+    assert talk.store.unacked_bytes(ANN) <= limit.get("owed_bytes", 10**9)
+    lost = 1000 - kept
+    [told, *_] = [o for o in talk.broker.take_occurred() if isinstance(o, Lost)]
+    assert told.client == "ann"
+    assert talk.broker.counts["lost"] == lost
+    [about] = [each for each in talk.broker.status().clients if each.client == "ann"]
+    assert (about.queued, about.dropped) == (kept, lost)
+    talk.start()  # it is not forgotten in a restart
+    welcome, *deliveries = talk.say(ANN, Connect("ann", 1, durable=True, token="t"))
+    assert isinstance(welcome, ConnAck) and welcome.dropped == lost
+    numbers = [m.envelope.number for m in deliveries if isinstance(m, Deliver)]
+    assert numbers == list(range(lost + 1, 1001)), "the newest are kept, in order"
+    assert all(m.dropped == lost for m in deliveries if isinstance(m, Deliver))
+
+
+def test_publishers_wait_for_a_blocking_client_only_so_long() -> None:
+    limits = ClientLimits(queue=40, publish_ahead=10, block_s=5.0)
+    talk = Talk(limits=limits)
+    talk.say(ANN, Connect("ann", 1, window=1, when_slow="block"), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1))
+    number = 0
+
+    def publish_while_granted(most: int) -> int:
+        nonlocal number
+        begun = number
+        granted = max(m.total for m in [*talk.heard[BOB]] if isinstance(m, Grant))
+        while number < granted and number - begun < most:
+            number += 1
+            talk.say(BOB, published(number))
+            granted = max(m.total for m in talk.heard[BOB] if isinstance(m, Grant))
+        return number - begun
+
+    talk.say(BOB, Alive())
+    assert publish_while_granted(100) < 100, "bob waits for ann, who reads nothing"
+    for _ in range(4):
+        talk.now += 1.0
+        talk.take(talk.broker.tick(talk.now))
+    assert publish_while_granted(100) == 0
+    talk.now += 1.5
+    talk.take(talk.broker.tick(talk.now))
+    told = [m for m in talk.heard[ANN] if isinstance(m, Refused)]
+    assert [m.what for m in told] == ["block"] and "5 s" in told[0].reason
+    assert StoppedWaiting("ann", 5.0) in talk.broker.take_occurred()
+    assert publish_while_granted(100) == 100, "nobody waits for ann any more"
+    assert talk.broker.clients["ann"].deliveries.dropped > 0
+    talk.say(ANN, Credit(1000))
+    assert publish_while_granted(20) == 20
+    talk.say(ANN, Credit(number + 1000))
+    assert not talk.broker.clients["ann"].deliveries.waiting.is_over, "it has caught up"
+
+
+def test_a_durable_client_may_block_too_while_it_is_there() -> None:
+    talk = Talk(limits=ClientLimits(owed=40, publish_ahead=10, block_s=5.0))
+    ann = Connect("ann", 1, durable=True, token="t", window=1, when_slow="block")
+    talk.say(ANN, ann, Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1))
+    for number in range(1, 31):
+        talk.say(BOB, published(number, durable=True))
+    acked = max(m.number for m in talk.heard[BOB] if isinstance(m, PubAck))
+    assert 10 < acked < 30, "the rest was not taken: it was not granted"
+    assert talk.broker.counts["lost"] == 0
+    talk.take(talk.broker.disconnected(ANN, talk.now))
+    for number in range(acked + 1, acked + 100):
+        talk.say(BOB, published(number, durable=True))
+    assert max(m.number for m in talk.heard[BOB] if isinstance(m, PubAck)) == acked + 99
+    assert talk.broker.counts["lost"] > 0
+
+
+def test_a_kept_subscription_that_cannot_be_read_stops_nobody() -> None:
+    talk = durable_ann()
+    talk.store.keep_subscription("ann", 2, '{"nonsense": 1}')
+    talk.store.keep_client("eve", 10, "drop")
+    talk.store.keep_subscription("eve", 1, "not even json")
+    talk.store.commit()
+    talk.start()
+    told = [each.what for each in talk.broker.take_occurred() if isinstance(each, SetAside)]
+    assert told == ["subscription/ann/2", "subscription/eve/1"]
+    assert talk.broker.counts["set_aside"] == 2
+    assert list(talk.broker.clients["ann"].subscriptions) == [1]
+    talk.say(BOB, Connect("bob", 1))
+    talk.say(BOB, published(1, 5, durable=True))
+    talk.say(ANN, Connect("ann", 1, durable=True, token="t"))
+    assert talk.delivered(ANN) == [5]
+
+
+def test_a_kept_subscription_with_a_term_that_a_new_ontology_lacks_does_not_stop_the_broker() -> (
+    None
+):
+    talk = durable_ann()
+    wanted = Subscribe(2, "c @> <http://example.org/T>", True)
+    hello = Connect("ann", 1, durable=True, token="t")
+    assert talk.say(ANN, hello, wanted)[-1] == Done("subscribe", 2)
+    talk.settings["ontology"] = Ontology.empty()
+    talk.start()
+    assert list(talk.broker.clients["ann"].subscriptions) == [1, 2]
+    *_, told = talk.say(ANN, hello, wanted)
+    assert isinstance(told, Refused) and told.kind == "UnknownTermError"
+    talk.take(talk.broker.use_ontology(None, "", talk.now))
+    assert (ANN, 2) in talk.broker.table, "an ontology that knows the term serves it again"
+
+
+@pytest.mark.parametrize("mark", ["publisher/bob", "redirect/ann", "lost/ann"])
+def test_a_mark_that_cannot_be_read_stops_nobody(mark: str) -> None:
+    talk = durable_ann()
+    talk.store.mark(mark, b"\xc1 nonsense")
+    talk.store.commit()
+    talk.start()
+    assert isinstance(talk.say(BOB, Connect("bob", 1))[0], ConnAck)
+    assert isinstance(talk.say(ANN, Connect("ann", 1, durable=True, token="t"))[0], ConnAck)
+    assert talk.broker.counts["set_aside"] == 1

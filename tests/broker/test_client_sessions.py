@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.kept import Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     AnyMessage,
     Connect,
@@ -25,6 +26,7 @@ from kbn.broker.messages import (
     ReportHops,
 )
 from kbn.broker.outbox import Outbox
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError, LimitError
@@ -38,11 +40,13 @@ class Desk:
 
     def __init__(self, **limits: int) -> None:
         self.store, self.outbox, sequences = MemoryStore(), Outbox(100.0), count(1)
+        aside = Aside(self.store, self.outbox)
         self.clients = ClientSessions(
-            Limits(**limits),
+            ClientLimits(**limits),
             self.store,
             self.outbox,
-            lambda peer: UnackedQueue(self.store, peer, sequences),
+            lambda peer: UnackedQueue(self.store, peer, sequences, aside),
+            aside,
         )
 
     def connect(self, peer: Peer, epoch: int = 1, **how: Any) -> ClientSession:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import count
 
+from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Link, Neighbour
+from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import RoutingTable
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import Work
 from kbn.filters import Subscription
 
 ANN = Peer("client", "ann")
@@ -22,14 +27,18 @@ class Side:
     def __init__(self, *, gated: bool = False) -> None:
         self.told: dict[str, list[Announce]] = {"a": [], "b": []}
         self.neighbours = {name: self.neighbour(name) for name in self.told}
-        self.interests = Interests(RoutingTable(), self.tell, self.neighbours.get, gated=gated)
+        self.interests = Interests(
+            RoutingTable(), self.tell, self.neighbours.get, Work(), gated=gated
+        )
         for neighbour in self.neighbours.values():
-            self.interests.join(neighbour)
+            done(self.interests.join(neighbour))
         self.a, self.b = self.neighbours["a"], self.neighbours["b"]
 
     def neighbour(self, name: str) -> Neighbour:
         peer = Peer("broker", name)
-        return Neighbour(peer, "peer", Link(1), UnackedQueue(MemoryStore(), peer, count(1)))
+        store = MemoryStore()
+        unacked = UnackedQueue(store, peer, count(1), Aside(store, Outbox()))
+        return Neighbour(peer, "peer", Link(1), unacked, BestEffortQueue(1 << 20))
 
     def tell(self, name: str, announce: Announce) -> None:
         self.told[name].append(announce)
@@ -39,6 +48,12 @@ class Side:
         told, self.told[name] = self.told[name], []
         texts = [[str(Subscription.from_json(text)) for _, text in each.add] for each in told]
         return [[*texts, *["dropped"] * len(e.drop)] for texts, e in zip(texts, told, strict=True)]
+
+
+def done(steps: Iterator[None]) -> None:
+    """Have all of it done."""
+    for _ in steps:
+        pass
 
 
 def interest(number: int, text: str) -> Announce:
@@ -51,9 +66,9 @@ def advertisement(number: int, text: str) -> Announce:
 
 def test_what_one_neighbour_announces_the_others_are_told() -> None:
     side = Side()
-    side.interests.announced(interest(5, "k = 1"), side.a)
+    done(side.interests.announced(interest(5, "k = 1"), side.a))
     assert side.heard("b") == [["k = 1"]]
-    side.interests.announced(Announce("interest", (), (5,)), side.a)
+    done(side.interests.announced(Announce("interest", (), (5,)), side.a))
     assert side.heard("b") == [["dropped"]]
     assert side.heard("a") == []
     assert len(side.interests.table) == 0
@@ -61,29 +76,29 @@ def test_what_one_neighbour_announces_the_others_are_told() -> None:
 
 def test_what_cannot_be_read_changes_nothing() -> None:
     side = Side()
-    side.interests.announced(Announce("interest", ((1, '{"all": 5}'),)), side.a)
+    done(side.interests.announced(Announce("interest", ((1, '{"all": 5}'),)), side.a))
     assert side.a.announced.subscriptions == {}
     assert side.heard("b") == []
 
 
 def test_what_was_said_in_an_earlier_session_counts_until_all_is_said_again() -> None:
     side = Side()
-    side.interests.announced(interest(1, "k = 1"), side.a)
-    side.interests.announced(interest(2, "k = 2"), side.a)
+    done(side.interests.announced(interest(1, "k = 1"), side.a))
+    done(side.interests.announced(interest(2, "k = 2"), side.a))
     side.a.begin_session()
-    side.interests.announced(interest(1, "k = 1"), side.a)
+    done(side.interests.announced(interest(1, "k = 1"), side.a))
     assert len(side.interests.table) == 3
     side.heard("b")
-    side.interests.completed(True, side.a)
+    done(side.interests.completed(True, side.a))
     assert [str(each) for each in side.interests.table.entries.values()] == ["k = 1"]
     assert side.heard("b") == [["dropped"]]
 
 
 def test_a_neighbour_that_leaves_is_forgotten_with_all_it_wanted() -> None:
     side = Side()
-    side.interests.announced(interest(1, "k = 1"), side.a)
+    done(side.interests.announced(interest(1, "k = 1"), side.a))
     side.heard("b")
-    side.interests.leave(side.a)
+    done(side.interests.leave(side.a))
     assert side.heard("b") == [["dropped"]]
     side.interests.subscribe((ANN, 1), Subscription.parse("k = 2"))
     assert side.heard("a") == [] and side.heard("b") == [["k = 2"]]
@@ -91,11 +106,11 @@ def test_a_neighbour_that_leaves_is_forgotten_with_all_it_wanted() -> None:
 
 def test_with_advertisements_a_neighbour_is_told_what_its_side_may_publish() -> None:
     side = Side(gated=True)
-    side.interests.completed(True, side.a)
+    done(side.interests.completed(True, side.a))
     side.interests.subscribe((ANN, 1), Subscription.parse("k = 1"))
     assert side.heard("a") == [], "nobody there advertises it"
     assert side.heard("b") == [["k = 1"]], "it has not said everything"
-    side.interests.announced(advertisement(1, "k < 9"), side.a)
+    done(side.interests.announced(advertisement(1, "k < 9"), side.a))
     assert side.heard("a") == [["k = 1"]]
     assert side.heard("b") == [["k < 9"]], "an advertisement is passed on, too"
 
@@ -111,7 +126,7 @@ def test_one_that_begins_a_session_is_told_everything() -> None:
 def test_those_that_are_kept_apart_are_not_told_of_each_other() -> None:
     side = Side()
     side.interests.keep_apart(frozenset({"a", "b"}))
-    side.interests.announced(interest(1, "k = 1"), side.a)
+    done(side.interests.announced(interest(1, "k = 1"), side.a))
     assert side.heard("b") == []
 
 
@@ -126,5 +141,5 @@ def test_another_table_is_brought_to_what_clients_want_by_now() -> None:
     assert side.interests.use_table(table, now) == []
     assert side.interests.table is table and dict(table.entries) == now
     for neighbour in side.neighbours.values():
-        side.interests.learn_again(neighbour)
+        done(side.interests.learn_again(neighbour))
         assert neighbour.told.subscriptions is table.told(neighbour.name)

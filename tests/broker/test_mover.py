@@ -8,7 +8,7 @@ import pytest
 
 from kbn.broker.broker_move import State
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENCODER, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.messages import (
     BestEffort,
     ByeCause,
@@ -24,6 +24,7 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_sessions import NeighbourSessions
 from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import RoutingTable
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
@@ -40,7 +41,11 @@ class Moving:
             "x", 1, "acyclic", self.store, self.outbox, self.unacked_of
         )
         self.interests = Interests(
-            RoutingTable(), self.neighbours.traffic.send, self.neighbours.by_name.get, gated=False
+            RoutingTable(),
+            self.neighbours.traffic.send,
+            self.neighbours.by_name.get,
+            self.outbox.work,
+            gated=False,
         )
         self.waves = Waves("x", 1, self.neighbours.traffic.send_wave)
         self.parted: list[tuple[str, ByeCause]] = []
@@ -58,7 +63,7 @@ class Moving:
             self.add(name)
 
     def unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self.store, peer, self.sequences)
+        return UnackedQueue(self.store, peer, self.sequences, Aside(self.store, Outbox()))
 
     def add(self, name: str) -> Neighbour:
         neighbour = self.neighbours.add(name, "peer")
@@ -184,7 +189,7 @@ def test_a_wave_from_the_new_side_waits_until_it_is_known_where_that_hangs() -> 
 def test_an_unfinished_move_is_given_up_at_the_next_start() -> None:
     moving = Moving().begin()
     new = Peer("broker", "new")
-    moving.unacked_of(new).push(moving.store.keep(ENCODER.encode(ENVELOPE)), b"", b"")
+    moving.unacked_of(new).push(Kept(moving.store, ENVELOPE))
     moving.mover.give_up_unfinished(moving.sequences)
     assert moving.store.unacked_count(new) == 0
     assert moving.store.unacked_count(Peer("broker", "old")) == 1

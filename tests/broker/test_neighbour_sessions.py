@@ -6,11 +6,12 @@ from itertools import count
 
 import pytest
 
-from kbn.broker.best_effort import AHEAD_MAX, QUEUE_MAX, BestEffortQueue
+from kbn.broker.best_effort import AHEAD_BYTES_MAX, AHEAD_MAX, BestEffortQueue
 from kbn.broker.channel import Channel
 from kbn.broker.kept import Kept
 from kbn.broker.messages import (
     Ack,
+    Announce,
     BestEffort,
     Body,
     Envelope,
@@ -22,8 +23,9 @@ from kbn.broker.messages import (
 )
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
-from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX
+from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX, UNHEARD_BYTES_MAX
 from kbn.broker.outbox import Outbox
+from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError
@@ -40,7 +42,7 @@ class End:
             routing,
             self.store,
             self.outbox,
-            lambda peer: UnackedQueue(self.store, peer, sequences),
+            lambda peer: UnackedQueue(self.store, peer, sequences, Aside(self.store, self.outbox)),
         )
         self.neighbour: Neighbour = self.sessions.add(other, "peer")
         self.bodies: list[Body] = []
@@ -268,14 +270,17 @@ def test_why_a_neighbour_was_left_is_known_until_it_is_forgotten() -> None:
 
 
 def test_of_too_many_best_effort_ones_the_oldest_are_dropped() -> None:
-    queue = BestEffortQueue()
-    for number in range(QUEUE_MAX + 3):
-        queue.push(Envelope("ann", 1, number, 0.0, b""))
-    assert (queue.dropped, queue.waiting[0].number) == (3, 3)
+    queue = BestEffortQueue(bytes_max=1 << 20)
+    for number in range(200):
+        queue.push(Envelope("ann", 1, number, 0.0, b"x" * 10_000))
+    waiting = [each.number for each in queue.waiting]
+    assert waiting == list(range(queue.dropped, 200))
+    assert sum(len(each.content) for each in queue.waiting) + 512 * 104 > (1 << 20) - 11_000
+    assert queue.size <= 1 << 20
 
 
 def test_best_effort_ones_go_so_far_ahead_of_what_was_handled() -> None:
-    queue, channel = BestEffortQueue(), Channel(1, 1)
+    queue, channel = BestEffortQueue(64 << 20), Channel(1, 1)
     for number in range(AHEAD_MAX + 2):
         queue.push(Envelope("ann", 1, number, 0.0, b""))
     assert len(list(queue.sendable(channel))) == AHEAD_MAX
@@ -283,3 +288,32 @@ def test_best_effort_ones_go_so_far_ahead_of_what_was_handled() -> None:
     assert [each.number for each in queue.sendable(channel)] == [AHEAD_MAX + 1]
     queue.skip()
     assert [each.number for each in queue.sendable(channel)] == [AHEAD_MAX + 2]
+
+
+def test_best_effort_ones_go_so_many_bytes_ahead() -> None:
+    queue, channel = BestEffortQueue(64 << 20), Channel(1, 1)
+    for number in range(40):
+        queue.push(Envelope("ann", 1, number, 0.0, b"x" * (1 << 20)))
+    first = [each.number for each in queue.sendable(channel)]
+    assert len(first) == AHEAD_BYTES_MAX >> 20
+    queue.heard(first[2])
+    assert len(list(queue.sendable(channel))) == 3
+    queue.skip()
+    assert queue.ahead_bytes == 0
+
+
+def test_a_session_in_which_too_much_was_not_heard_ends_and_is_begun_anew() -> None:
+    a, b = linked()
+    link, text = a.neighbour.link, "x" * (1 << 20)
+    before = link.our_epoch
+    for number in range(UNHEARD_BYTES_MAX >> 20):
+        assert link.channel is not None and link.channel.unheard_bytes <= UNHEARD_BYTES_MAX
+        a.sessions.traffic.send_to(a.neighbour, Announce("interest", ((number, text),)))
+        a.sessions.traffic.answer()
+        a.sessions.end_overfull()
+    assert link.channel is None and link.our_epoch > before
+    talk(a, b)
+    assert link.channel is not None
+    a.pass_on(1, durable=True)
+    talk(a, b)
+    assert b.envelopes == [1]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pickle
-import types
 from collections.abc import Callable
-from functools import partial
 from random import Random
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from tests.broker.drawn_messages import of_struct
 from tests.broker.test_content import mutated
 
 from kbn.broker import messages
@@ -59,57 +58,6 @@ DECODERS: list[tuple[Callable[[bytes], Any], Any]] = [
 ]
 SPOKEN = [kind for _, union in DECODERS for kind in get_args(union)]
 LIMIT = 1000
-json_like = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=5,
-)
-
-
-def of_type(hint: Any) -> st.SearchStrategy[Any]:
-    """Random values of a field's type."""
-    plain = {
-        str: st.text(max_size=8),
-        int: st.integers(-(2**63), 2**63 - 1),
-        float: st.floats(allow_nan=False),
-        bool: st.booleans(),
-        bytes: st.binary(max_size=16),
-        type(None): st.none(),
-        Any: json_like,
-    }
-    if hint in plain:
-        return plain[hint]
-    if isinstance(hint, type) and issubclass(hint, Struct):
-        return st.deferred(lambda: of_struct(hint))
-    arguments = get_args(hint)
-    if hint == messages.Number:
-        return st.integers(0, 2**62)
-    if get_origin(hint) in (Union, types.UnionType):
-        return st.one_of([of_type(argument) for argument in arguments])
-    if get_origin(hint) is Literal:
-        return st.sampled_from(arguments)
-    if get_origin(hint) is dict:
-        return st.dictionaries(of_type(arguments[0]), of_type(arguments[1]), max_size=3)
-    if get_origin(hint) is tuple and arguments[-1] is Ellipsis:
-        return st.lists(of_type(arguments[0]), max_size=3).map(tuple)
-    assert get_origin(hint) is tuple, hint
-    return st.tuples(*map(of_type, arguments))
-
-
-def of_struct(kind: type[Struct]) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(kind, include_extras=True)
-    fields = {name: of_type(hints[name]) for name in kind.__struct_fields__}
-    return st.fixed_dictionaries(fields).map(partial(made, kind)).filter(lambda each: each)
-
-
-def made(kind: type[Struct], fields: dict[str, Any]) -> Struct | None:
-    """A struct of these fields, unless they cannot be meant."""
-    try:
-        return kind(**fields)
-    except InvalidInputError:
-        return None
-
-
 any_message = st.sampled_from(SPOKEN).flatmap(of_struct)
 
 

@@ -63,6 +63,20 @@ def test_every_workload_runs_on_every_engine_and_they_agree(
     assert len({engine["checksum"] for engine in result["engines"]}) == 1
 
 
+def test_the_pivot_scan_has_the_whole_input_and_counts_as_the_index_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mixture = ["--workload", "mixed", "--attributes", "12", "--constraints", "2-4", "--values", "3"]
+    mixture += ["--equalities", "0.5", "--skew", "1", "--present", "0.5", "--selectivity", "0.01"]
+    result = bench(capsys, *mixture, *TINY, "--baseline", "pivot")
+    index, pivot = result["engines"]
+    assert (pivot["engine"], pivot["subscriptions"], pivot["events"]) == ("pivot", 300, 40)
+    assert pivot["matches_per_event"] == index["matches_per_event"] > 0
+    assert pivot["checksum"] == index["checksum"]
+    assert main(["bench", "match", *mixture, *TINY, "--baseline", "pivot"]) == 0
+    assert "pivot against index" in capsys.readouterr().out
+
+
 def test_the_report_says_how_large_each_engine_was_and_what_was_not_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -147,7 +161,14 @@ def test_engines_that_disagree_end_the_run(
     ("arguments", "message"),
     [
         (["--workload", "podcats"], "did you mean podcast"),
-        (["--workload", "nonsense"], "podcast, operators, equalities, ranges, wide, mixed"),
+        (
+            ["--workload", "nonsense"],
+            "podcast, operators, equalities, ranges, wide, service, mixed, u20",
+        ),
+        (["--skew", "1"], "--skew goes with --workload mixed"),
+        (["-w", "mixed", "--constraints", "few"], "as in 1-6"),
+        (["-w", "mixed", "--constraints", "1-30"], "cannot be drawn"),
+        (["-w", "podcast", "--baseline", "pivot"], "equalities and ranges of numbers"),
         (["--engines", "index,drools"], "there is no engine 'drools'"),
         (["--engines", ","], "no engine was named"),
         (["--subscriptions", "0"], "subscriptions must be at least 1"),

@@ -138,6 +138,12 @@ class StoreAgreesWithModel(RuleBasedStateMachine):
         self.store.ack(peer, sequence)
         self.now.ack(peer, sequence)
 
+    @rule(peer=peers, sequence=small)
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        self.store.take_out(peer, sequence)
+        waiting = self.now.unacked.get(peer, [])
+        waiting[:] = [each for each in waiting if each[0] != sequence]
+
     @rule(peer=peers)
     def forget_unacked(self, peer: Peer) -> None:
         self.store.forget_unacked(peer)
@@ -170,6 +176,17 @@ class StoreAgreesWithModel(RuleBasedStateMachine):
     @rule(peer=peers)
     def count_what_is_unacked(self, peer: Peer) -> None:
         assert self.store.unacked_count(peer) == len(self.now.unacked.get(peer, []))
+
+    @rule(peer=peers, count=st.integers(-1, 3), bytes_max=st.integers(0, 12))
+    def count_the_bytes_of_what_is_unacked(self, peer: Peer, count: int, bytes_max: int) -> None:
+        sizes = [(e.sequence, len(e.note) + len(e.envelope)) for e in self.expected(peer)]
+        assert self.store.unacked_bytes(peer) == sum(size for _, size in sizes)
+        assert self.store.oldest(peer, count) == sizes[: max(count, 0)]
+        found = self.store.unacked(peer, -1, EVERYTHING, bytes_max)
+        assert found == self.expected(peer)[: len(found)]
+        before_last = sum(size for _, size in sizes[: max(0, len(found) - 1)])
+        assert len(found) == len(sizes) or before_last + sizes[len(found) - 1][1] >= bytes_max
+        assert len(found) <= 1 or before_last < bytes_max
 
     @rule(prefix=marks)
     def look_at_marks(self, prefix: str) -> None:

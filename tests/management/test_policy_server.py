@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kbn import data
@@ -11,18 +13,22 @@ from kbn.management import instructions, reports
 from kbn.management.actions import Announce, Effect, Instruct
 from kbn.management.assignments import AWAY_AFTER_S, STABLE_FOR_S, Assignments
 from kbn.management.engine import Decision, PolicyEngine
-from kbn.management.instructions import PolicyServerInfo
+from kbn.management.instructions import PlacementNote, PlanNote, PolicyServerInfo
 from kbn.management.mib import Mib
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import ASK_EVERY_S, FORGET_AFTER_S, PolicyServer
 from kbn.management.reports import (
     BrokerInfo,
+    BrokerMedoid,
+    BrokerUtilisation,
+    Departure,
     Kind,
     NotificationReport,
     PublisherInfo,
     Report,
     SubscriberInfo,
 )
+from kbn.management.senders import Sender
 from kbn.ontology import Ontology
 from kbn.placement import Plan, plan
 
@@ -41,8 +47,13 @@ def make(ontology: Ontology, fixed: Plan | None = None, name: str = "one") -> Po
     return PolicyServer(name, engine, Assignments(ontology, fixed), load_max=3.0)
 
 
-def tell(server: PolicyServer, report: Report, now: float) -> list[Effect]:
-    return server.received(reports.to_notification(report), now)
+def tell(
+    server: PolicyServer, report: Report, now: float, sender: str | None = None
+) -> list[Effect]:
+    """Publish a report, as the one that it is about unless a sender is named."""
+    teller = report.broker if isinstance(report, SubscriberInfo | NotificationReport) else None
+    name = sender or teller or report.name
+    return server.received(reports.to_notification(report), Sender(name), now)
 
 
 def tell_of_brokers(server: PolicyServer, now: float) -> None:
@@ -103,7 +114,8 @@ def test_what_the_mib_refuses_is_counted_and_stops_nothing(
 ) -> None:
     server = make(animals, name=name)
     begin(server)
-    server.received(instructions.to_notification(PolicyServerInfo("one")), 2.0)  # "two" stands by
+    info = instructions.to_notification(PolicyServerInfo("one"))
+    server.received(info, Sender("one", manages=True), 2.0)  # "two" stands by
     assert tell(server, report, 2.0) == [] and server.unreadable == 1
     server.tick(2.0)
     server.tick(2.0 + STABLE_FOR_S)
@@ -111,9 +123,60 @@ def test_what_the_mib_refuses_is_counted_and_stops_nothing(
     assert not server.engine.mib.count("subscriber") and not server.engine.mib.count("publisher")
 
 
+FORGED: list[Report] = [
+    BrokerInfo("east", "kbn://mallory:1", "root", ("root",)),
+    BrokerMedoid("east", HERE + "Dogs", 9.0, 5),
+    BrokerUtilisation("east", 1, 1, 1, 1, 1.0, 1),
+    SubscriberInfo("ann", "east", HERE + "Cats", 0.0, 1),
+    NotificationReport.of("ann", "west", {7: 90}, {"bob": 90}),
+    PublisherInfo("bob", "east", HERE + "Dogs", 0.0),
+    Departure("broker", "east"),
+    Departure("subscriber", "ann", "west"),
+    Departure("subscriber", "ann"),
+    Departure("publisher", "bob"),
+]
+
+
+@pytest.mark.parametrize("report", FORGED, ids=lambda report: f"{report.individual}-{report.name}")
+@pytest.mark.parametrize("sender", ["mallory", "ann"])
+def test_a_forged_report_moves_nobody(report: Report, sender: str, animals: Ontology) -> None:
+    server = make(animals)
+    home = begin(server).broker_for(HERE + "Cats")
+    tell(server, SubscriberInfo("ann", str(home), HERE + "Cats", 0.0, 1), 2.0)
+    tell(server, PublisherInfo("bob", str(home), HERE + "Cats", 0.0), 2.0)
+
+    def known() -> list[dict[str, Any]]:
+        kinds: tuple[Kind, ...] = ("broker", "subscriber", "publisher")
+        return [each.to_json() for kind in kinds for each in server.engine.mib.objects(kind)]
+
+    before = known()
+    assert tell(server, report, 3.0, sender) == []
+    assert known() == before and server.unreadable == 1
+    assert f"not {sender}'s" in list(server.engine.log)[-1].detail
+
+
+@pytest.mark.parametrize(
+    ("note", "sender"),
+    [
+        (PolicyServerInfo("aaa"), Sender("aaa")),
+        (PolicyServerInfo("aaa"), Sender("bob", manages=True)),
+        (PlacementNote("subscriber", "ann", "west"), Sender("two")),
+        (PlanNote("{}"), Sender("two")),
+    ],
+    ids=str,
+)
+def test_nobody_without_the_right_speaks_for_a_policy_server(
+    note: PolicyServerInfo | PlacementNote | PlanNote, sender: Sender, animals: Ontology
+) -> None:
+    server = make(animals)
+    begin(server)
+    assert server.received(instructions.to_notification(note), sender, 2.0) == []
+    assert server.acts(2.0) and server.unreadable == 1
+
+
 def test_what_is_told_of_a_broken_report_is_short(animals: Ontology) -> None:
     server = make(animals)
-    server.received(Notification({"message": "x" * 100_000}), 0.0)
+    server.received(Notification({"message": "x" * 100_000}), Sender("ann"), 0.0)
     [entry] = server.engine.log
     assert len(entry.detail) < 400
 
@@ -179,10 +242,11 @@ def test_two_who_hear_each_other_do_not_exchange_places(
 
 def test_a_server_that_joins_is_told_at_once_that_it_is_not_alone(animals: Ontology) -> None:
     one = make(animals)
+    two = Sender("two", manages=True)
     joins = instructions.to_notification(PolicyServerInfo("two"))
     here = Announce(instructions.to_notification(PolicyServerInfo("one")))
-    assert one.received(joins, 0.5) == [here]
-    assert one.received(joins, 2.5) == [], "it knows by now"
+    assert one.received(joins, two, 0.5) == [here]
+    assert one.received(joins, two, 2.5) == [], "it knows by now"
 
 
 def test_nobody_is_forgotten_because_the_trigger_broker_was_away(animals: Ontology) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kbn import data
 from kbn.filters import Subscription
+from kbn.management import reports
 from kbn.management.assignments import AWAY_AFTER_S, Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
@@ -79,6 +80,34 @@ def test_subscribers_attach_anywhere_and_end_up_in_their_cluster(
     managed.run(3.0)
     assert all(is_home(client, serving) for client in clients)
     assert len({client.broker for client in clients}) > 1
+
+
+def test_a_client_of_the_trigger_broker_that_forges_reports_moves_nobody(
+    conference: Ontology,
+) -> None:
+    managed, serving = ManagedNetwork(TREE, conference), server(conference)
+    managed.serve(serving)
+    ann = managed.network.client("ann", "top")
+    ann.subscribe(f"topic @= <{HERE}Paper>")
+    managed.run(3.0)
+    home, plan = ann.broker, plan_of(serving)
+    elsewhere = next(each for each in plan.clusters if home not in each.brokers)
+    mallory = managed.trigger.client("mallory", "trigger")
+    forged: list[reports.Report] = [
+        reports.SubscriberInfo("ann", home, elsewhere.key, 0.0, 1),
+        reports.SubscriberInfo("eve", home, elsewhere.key, 0.0, 1),
+        reports.NotificationReport.of("ann", home, {9: 500}, {"bob": 500}),
+        reports.BrokerInfo(home, "kbn://mallory:1"),
+        reports.Departure("broker", home),
+    ]
+    for report in forged:
+        mallory.publish(reports.to_notification(report))
+        managed.run(60.0)
+    assert ann.broker == home and plan_of(serving) == plan
+    found = serving.engine.mib.get("broker", home)
+    assert found is not None and found.address == home
+    assert serving.engine.mib.names("subscriber") == ["ann"]
+    assert serving.unreadable == len(forged)
 
 
 def test_publishers_are_told_where_to_publish_before_they_do(conference: Ontology) -> None:

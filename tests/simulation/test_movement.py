@@ -8,7 +8,7 @@ import pytest
 
 from kbn import InvalidInputError, Network
 from kbn.broker import administration
-from kbn.broker.access import AllowAll, Permission
+from kbn.broker.access import AllowAll
 from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX
 from kbn.broker.topology import Topology
 from kbn.simulation.client import SimulatedClient
@@ -399,8 +399,8 @@ class NoMovers(AllowAll):
 
     is_closed = False
 
-    def admit(self, name: str, token: str) -> Permission | None:
-        return None if name == "x" and self.is_closed else super().admit(name, token)
+    def admit_broker(self, name: str, token: str) -> bool:
+        return name != "x" or not self.is_closed
 
 
 def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:

@@ -5,6 +5,7 @@ A failure tells its seed and the whole story; `scripts/simulate --seed N` plays 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -34,7 +35,7 @@ BROKEN_ONCE = [
 
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_nor_in_worlds_that_were_broken_once(seed: int) -> None:
-    World.swarm(seed).run()
+    World.swarm(seed, rules_change=False).run()
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
@@ -82,6 +83,30 @@ def test_a_loss_is_noticed() -> None:
                     world.check()
                 return
     pytest.fail("no world had anything to lose")
+
+
+@pytest.mark.parametrize(
+    ("broken", "noticed"),
+    [
+        ("kbn.broker.access_change.AccessChange.obey", "is not admitted, and is sent"),
+        ("kbn.broker.deliveries.Deliveries._seen", "may see .* and is sent"),
+        ("kbn.broker.deliveries.Deliveries.withdraw", "may not subscribe to what"),
+    ],
+)
+def test_what_the_rules_do_not_allow_is_noticed(
+    broken: str, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def do_nothing(_: object, *given: object) -> object:
+        return given[0] if given else None
+
+    monkeypatch.setattr(broken, do_nothing)
+    for seed in range(100):
+        try:
+            World.swarm(seed).run()
+        except PromiseBrokenError as error:
+            if re.search(noticed, str(error).splitlines()[0]):
+                return
+    pytest.fail("no world noticed")
 
 
 def test_worlds_cover_what_a_node_decides_about_connections() -> None:

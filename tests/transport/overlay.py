@@ -12,7 +12,7 @@ from typing import Any
 
 from kbn.broker import (
     AllowAll,
-    Limits,
+    ClientLimits,
     LinkTo,
     MemoryStore,
     NodeSettings,
@@ -55,7 +55,7 @@ def make_server(
         links=tuple(links),
         store=memory if path is None else SqliteStore(path),
         authorizer=authorizer or AllowAll(),
-        limits=broker_limits or Limits(),
+        limits=broker_limits or ClientLimits(),
         server_limits=limits or ServerLimits(),
         **options,
     )

@@ -387,10 +387,10 @@ def test_clients_are_told_of_a_new_ontology(tmp_path: Path) -> None:
 
 
 def test_a_slow_subscriber_stops_its_publisher_when_it_asked_for_that() -> None:
-    from kbn.broker.access import Limits
+    from kbn.broker.limits import ClientLimits
 
     async def story() -> None:
-        limits = Limits(queue=100, publish_ahead=50)
+        limits = ClientLimits(queue=100, publish_ahead=50)
         async with make_server(broker_limits=limits) as server:
             slow = kbn.connect(server.url, window=10, when_slow="block")
             async with slow, kbn.connect(server.url) as bob:

@@ -15,7 +15,7 @@ from tests.transport.overlay import PATIENCE_S, make_server, run, until
 
 import kbn
 from kbn import data
-from kbn.broker.access import Limits
+from kbn.broker.limits import ClientLimits
 from kbn.broker.store import StoreError
 from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
@@ -218,7 +218,7 @@ def test_a_report_that_is_refused_takes_no_others_with_it(
     semantic_map: SemanticMap,
 ) -> None:
     async def scenario() -> None:
-        small = Limits(content_bytes=1000)
+        small = ClientLimits(content_bytes=1000)
         async with make_server(
             "trigger", ontology=terms.ontology(), broker_limits=small
         ) as trigger:

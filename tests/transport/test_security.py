@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.transport.certificates import Authority
@@ -85,7 +86,7 @@ def test_brokers_link_over_mutual_tls(authority: Authority) -> None:
     run(story())
 
 
-ACCESS = {
+ACCESS: dict[str, Any] = {
     "clients": {
         "ann": {
             "token_sha256": sha256(b"secret").hexdigest(),
@@ -193,6 +194,19 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
     assert (permission.publish, permission.subscribe) == (frozenset({"price"}), None)
 
 
+def test_an_entry_may_have_limits_of_its_own_and_rights_to_block_and_load(tmp_path: Path) -> None:
+    path = tmp_path / "access.yaml"
+    path.write_text(
+        "clients:\n  ann: {block: true, ontologies: true, limits: {queue: 5, block_s: 0.5}}\n"
+        "  bob: {}\nbrokers: {east: {token: e}}\n"
+    )
+    ann, bob, east = map(AccessFile(path).permission_of, ("ann", "bob", "east"))
+    assert ann is not None and bob is not None and east is not None
+    assert (ann.block, ann.ontologies, ann.limits) == (True, True, {"queue": 5, "block_s": 0.5})
+    assert (bob.block, bob.ontologies, bob.limits) == (False, False, {})
+    assert (east.publish, east.manage, east.block) == (None, False, False)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -221,6 +235,14 @@ def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:
         (
             "clients:\n  ann:\n    manage: perhaps\n",
             r":3: clients.ann.manage: expected true or fal",
+        ),
+        (
+            "clients:\n  ann:\n    limits:\n      queu: 5\n",
+            r":4: clients.ann.limits.queu: unknown key; did you mean 'queue'",
+        ),
+        (
+            "clients:\n  ann:\n    limits: {queue: 0}\n",
+            r":3: clients.ann.limits.queue: expected a whole number above 0",
         ),
         ("clients:\n  ann: yes\n", r":2: clients.ann: expected token, token_sha256"),
         ("clients:\n  ann: {}\n  ann: {}\n", r":3: the key 'ann' stands twice"),
@@ -297,5 +319,43 @@ def test_a_client_does_not_carry_its_token_from_tls_into_the_open(authority: Aut
             await ann.publish({"n": 1})
             assert await take(feed, 1) == [{"n": 1}]
             assert not b.broker.clients
+
+    run(story())
+
+
+def test_a_reload_is_obeyed_by_connections_that_are_open(tmp_path: Path) -> None:
+    async def story() -> None:
+        authorizer = _authorizer(tmp_path)
+        async with make_server(authorizer=authorizer) as server:
+            ann = kbn.connect(server.url, name="ann", token="secret")
+            boss = kbn.connect(server.url, name="boss", token="keys")
+            async with ann, boss:
+                feed = await ann.subscribe("price < 10")
+                _authorizer(tmp_path, {"clients": {**ACCESS["clients"], "ann": {}}})
+                server.reload()
+                with pytest.raises(NotAllowedError, match="may not subscribe to 'price'"):
+                    await anext(feed)
+                with pytest.raises(NotAllowedError, match="may not subscribe to 'price'"):
+                    await ann.subscribe("price < 10")
+                _authorizer(tmp_path, {"clients": {"boss": ACCESS["clients"]["boss"]}})
+                server.reload()
+                await until(lambda: "ann" not in server.broker.clients)
+                with pytest.raises(NotAllowedError, match="access was withdrawn"):
+                    await ann.barrier()
+                await boss.barrier()
+
+    run(story())
+
+
+def test_a_file_that_became_wrong_changes_nothing_for_anybody(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            make_server(authorizer=_authorizer(tmp_path)) as server,
+            kbn.connect(server.url, name="ann", token="secret") as ann,
+        ):
+            (tmp_path / "access.json").write_text("{")
+            server.reload()
+            await ann.barrier()
+            assert "ann" in server.broker.clients
 
     run(story())

@@ -9,7 +9,8 @@ from kbn.broker import (
     store,
     wire,
 )
-from kbn.broker.access import AllowAll, Authorizer, Limits, Permission
+from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
+from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, digest_of
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.broker_status import BrokerStatus
@@ -22,10 +23,12 @@ from kbn.broker.client import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
+from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
     Alive,
@@ -75,6 +78,7 @@ from kbn.broker.wire import (
 
 __all__ = [
     "VERSION",
+    "AccessRules",
     "AdminBody",
     "AdminResult",
     "Alive",
@@ -83,9 +87,11 @@ __all__ = [
     "Authorizer",
     "BestEffort",
     "Broker",
+    "BrokerLimits",
     "BrokerStatus",
     "Bye",
     "ClientCore",
+    "ClientLimits",
     "ClientSession",
     "ClientSettings",
     "Confirmed",
@@ -96,6 +102,7 @@ __all__ = [
     "Delivered",
     "Dial",
     "Effect",
+    "Entry",
     "Envelope",
     "Failed",
     "Forward",
@@ -105,12 +112,14 @@ __all__ = [
     "Grant",
     "Greet",
     "HangUp",
-    "Limits",
+    "LimitsGiven",
     "LinkTo",
+    "Lost",
     "MemoryStore",
     "Moved",
     "Node",
     "NodeSettings",
+    "NotAllowedError",
     "NotificationId",
     "OntologyChanged",
     "Peer",
@@ -120,6 +129,7 @@ __all__ = [
     "Role",
     "Routing",
     "RoutingTable",
+    "RulesInForce",
     "Send",
     "ServerLimits",
     "SqliteStore",
@@ -136,6 +146,7 @@ __all__ = [
     "decode_from_client",
     "decode_name",
     "decode_opening",
+    "digest_of",
     "node_effects",
     "node_events",
     "notes",

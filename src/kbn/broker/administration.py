@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, convert
 
 from kbn.broker.broker_status import BrokerStatus
+from kbn.broker.fields import Name, NameOrNone, Seconds, Text
 from kbn.errors import InvalidInputError
 
 ReportKind = Literal["info", "subscribers", "hops", "medoids", "utilisation"]
@@ -32,9 +33,9 @@ class GetStatus(AdminMessage, frozen=True, tag="get-status"):
 class MoveClients(AdminMessage, frozen=True, tag="move-clients"):
     """Send clients to another broker; all subscribers, unless some are named."""
 
-    broker: str
-    url: str
-    clients: tuple[str, ...] | None = None
+    broker: NameOrNone
+    url: Text
+    clients: tuple[Name, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.broker or not self.url:
@@ -49,20 +50,23 @@ class MoveBroker(AdminMessage, frozen=True, tag="move-broker"):
     is in the status.
     """
 
-    url: str
-    leaving: str | None = None
+    url: Text
+    leaving: Name | None = None
 
 
 class Unlink(AdminMessage, frozen=True, tag="unlink"):
-    """Drop a neighbour, and what it has not acknowledged."""
+    """Drop a neighbour, and what it has not acknowledged.
 
-    broker: str
+    One that was never met is named by its url.
+    """
+
+    broker: Name
 
 
 class LoadOntology(AdminMessage, frozen=True, tag="load-ontology"):
     """Load an ontology from files on the broker's machine; clients are told when it is in use."""
 
-    paths: tuple[str, ...]
+    paths: tuple[Text, ...]
     reasoning: Level = "rdfs"
 
     def __post_init__(self) -> None:
@@ -76,8 +80,8 @@ class CollectHops(AdminMessage, frozen=True, tag="collect-hops"):
     Those who come later are asked too, unless `every_s` is 0. `clients` names some.
     """
 
-    every_s: float = 0.0
-    clients: tuple[str, ...] | None = None
+    every_s: Seconds = 0.0
+    clients: tuple[Name, ...] | None = None
 
     def __post_init__(self) -> None:
         check_interval(self.every_s)
@@ -92,9 +96,9 @@ class Report(AdminMessage, frozen=True, tag="report"):
     """
 
     what: ReportKind
-    every_s: float = 0.0
+    every_s: Seconds = 0.0
     groups: int | None = None
-    clients: tuple[str, ...] | None = None
+    clients: tuple[Name, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.what not in ReportKind.__args__:  # type: ignore[attr-defined]

@@ -9,13 +9,15 @@ advertisement of the neighbour's side may satisfy.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Literal
 
 from kbn.broker.messages import Announce
 from kbn.filters import Filter, Subscription
 from kbn.matching import Poset, PosetChange
 from kbn.ontology import Ontology
+
+AT_ONCE = 32  # filters told together
 
 Gate = Callable[[Subscription], bool]
 
@@ -63,9 +65,24 @@ class Announcements:
                 told.append(self.remove(key))
         return [each for each in told if each is not None]
 
-    def everything(self) -> Announce:
-        """All of it, for a neighbour that knows nothing."""
-        return self._announce(tuple(self._numbers.items()), ())
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._poset
+
+    def everything(self) -> Iterator[Announce]:
+        """All of it, for a neighbour that knows nothing, in parts.
+
+        What changes between two parts is told as any change is: what was dropped is left out of
+        the parts that follow.
+        """
+        filters = list(self._numbers)
+        for start in range(0, len(filters), AT_ONCE):
+            part = [
+                (filter, self._numbers[filter])
+                for filter in filters[start : start + AT_ONCE]
+                if filter in self._numbers
+            ]
+            if part:
+                yield self._announce(part, ())
 
     def _told(self, change: PosetChange) -> Announce | None:
         if not change:

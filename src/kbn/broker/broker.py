@@ -34,14 +34,15 @@ that cannot be reached are in the tree all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from itertools import count
 from typing import Unpack, assert_never
 
 from msgspec.structs import replace
 
-from kbn.broker.access import Limits
+from kbn.broker.access import Permission, admits_broker
+from kbn.broker.access_change import AccessChange
 from kbn.broker.administration import (
     AdminBody,
     AdminResult,
@@ -60,12 +61,16 @@ from kbn.broker.administration import (
 )
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
+from kbn.broker.chores import Chores
 from kbn.broker.client_requests import ClientRequests, Network
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fan_out import AT_ONCE, FanOuts
+from kbn.broker.fields import HOPS_MAX, check_name, shortened
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Ack,
     Announce,
@@ -76,6 +81,7 @@ from kbn.broker.messages import (
     Bye,
     ByeCause,
     Complete,
+    Connect,
     Echo,
     Envelope,
     Forward,
@@ -90,25 +96,33 @@ from kbn.broker.messages import (
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour, Role
 from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.occurrences import Occurrence
 from kbn.broker.outbox import Outbox
-from kbn.broker.route import HOPS_MAX, route
+from kbn.broker.room import Room
+from kbn.broker.route import route
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
+from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
+from kbn.broker.work import CONSTRAINT, SENT, Work
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 from kbn.ontology import Ontology
 
 __all__ = ["Broker", "Routing"]
 
+HELD_MAX = 10_000
+"""When so much of what a neighbour says waits for room, its session ends and begins anew."""
+
 
 class Broker:
     """One node of the overlay; `Settings` says what its arguments mean."""
 
     def __init__(self, name: str, **given: Unpack[SettingsGiven]) -> None:
+        check_name(name, "broker")
         settings, store = Settings.of(given), given.get("store")
         now, digest = given.get("now", 0.0), given.get("ontology_digest", "")
         self.name = name
@@ -120,25 +134,41 @@ class Broker:
         self._counts = dict.fromkeys(("forwarded", "received", "dropped"), 0)
         self._outbox = outbox = Outbox(now)
         self._sequences = count(self.epoch << 31)
-        self._clients = ClientSessions(settings.limits, self._store, outbox, self._unacked_of)
+        self._aside = Aside(self._store, outbox)
+        self._clients = ClientSessions(
+            settings.limits, self._store, outbox, self._unacked_of, self._aside
+        )
         self._neighbours = neighbours = NeighbourSessions(
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
         neighbours.greetings.ontology = digest
+        neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
             neighbours.traffic.send,
             neighbours.by_name.get,
+            outbox.work,
             gated=settings.advertisements,
         )
-        self._contents = Contents()
+        self._contents = Contents(outbox.work)
+        self._chores = Chores()
+        self._fan_outs = FanOuts(self._clients)
         self._seen = SeenViews(self._store)
         self._waves = Waves(name, self.epoch, neighbours.traffic.send_wave)
         around = Surroundings(self._part_with, self._pass_on, self._handle, self._tell_complete)
         self._mover = Mover(
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
-        network = Network(name, self.epoch, partial(self._route, came_from=None), self._begin_wave)
+        self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
+        network = Network(
+            name,
+            self.epoch,
+            partial(self._route, came_from=None),
+            self._check_room,
+            self._begin_wave,
+            self._begin_chore,
+            self._fan_outs.deliver_to,
+        )
         self._requests = ClientRequests(
             network, settings, outbox, self._clients, self._interests, self._contents, self.changes
         )
@@ -148,14 +178,52 @@ class Broker:
         self._mover.give_up_unfinished(self._sequences)
         for kept in self._store.clients():
             self._requests.restore(kept)
+        self._access = AccessChange(settings.authorizer, outbox, self._clients, self._requests)
+        self._access.obey()
 
     # What whoever runs it calls.
 
-    def link(self, name: str, role: Role = "peer", token: str = "") -> list[Send]:
-        """Have a neighbour; `role` is what it is to us."""
+    def link(self, name: str, role: Role = "peer", token: str = "", url: str = "") -> list[Send]:
+        """Have a neighbour; `role` is what it is to us, `url` where it was expected."""
         self._neighbours.check_link(name, role, self._mover.new)
         self._neighbours.forget_leaving(name)
+        late = self._meet(url, name)
         self._add_neighbour(name, role).token = token
+        for envelope in late:
+            self._route_late(envelope, name)
+        self._tell_complete()
+        return self._finish()
+
+    def expect(self, url: str, role: Role = "peer") -> list[Send]:
+        """Have whoever is at a url as neighbour later: keep everything durable until it is met."""
+        self._neighbours.unmet.expect(url, is_parent=role == "parent")
+        self._tell_complete()
+        return self._finish()
+
+    def expects(self, url: str) -> bool:
+        """Whether whoever is at a url was never met."""
+        return url in self._neighbours.unmet
+
+    @property
+    def expected(self) -> list[str]:
+        """Where the brokers are that were never met."""
+        return list(self._neighbours.unmet)
+
+    def kept_for(self, url: str) -> int:
+        """How much is kept for whoever is at a url, and was never met."""
+        return self._neighbours.unmet.unacked(url)
+
+    def expect_no_others(self, urls: set[str]) -> None:
+        """Forget who else was expected before a restart."""
+        self._neighbours.unmet.forget_others(urls)
+
+    def give_up(self, url: str) -> list[Send]:
+        """Nobody is expected at a url any more; what was kept for it is forgotten."""
+        queue = self._neighbours.unmet.met(url)
+        if queue is not None:
+            queue.take_all()
+            self._waves.gone(url, self._neighbours.names_in_tree())
+            self._tell_complete()
         return self._finish()
 
     def unlink(self, name: str) -> list[Send]:
@@ -229,6 +297,10 @@ class Broker:
                 self._from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
+    def take_occurred(self) -> list[Occurrence]:
+        """What a person should hear of, since the last time."""
+        return self._outbox.take_occurred()
+
     def tick(self, now: float) -> list[Send]:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
@@ -236,12 +308,43 @@ class Broker:
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
+        self._clients.end_long_waits()
+        self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:
             self._beat_at = now
             # After a long turn of our own nobody is called silent: it was us who did not listen.
             self._beat(judges=since < 2 * settings.heartbeat_s)
         return self._finish()
+
+    # Turns.
+
+    @property
+    def work(self) -> Work:
+        """What was done in this turn; whoever runs the broker sets its budget."""
+        return self._outbox.work
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
+        return bool(self._chores) or self._clients.has_ready
+
+    @property
+    def busy_with(self) -> Container[Peer]:
+        """The peers that must wait, with what they say next, for what they said before."""
+        return self._chores.busy_with
+
+    def work_on(self, now: float) -> list[Send]:
+        """Go on with what takes more than one turn."""
+        self._outbox.now = now
+        if self._chores:
+            self._chores.work_on(self._outbox.work)
+        return self._outbox.take()
+
+    def deliver(self, now: float) -> list[Send]:
+        """Send clients what waits for them, as far as this turn goes."""
+        self._outbox.now = now
+        return self._finish() if self._clients.has_ready else self._outbox.take()
 
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
@@ -284,10 +387,29 @@ class Broker:
             self._requests.refuse(peer, Subscribe(id, ""), error)
         self._neighbours.use_ontology(digest)
         for neighbour in self._neighbours.by_name.values():
-            self._interests.learn_again(neighbour)
+            again = self._interests.learn_again(neighbour)
+            self._begin_chore(self._telling(again, neighbour))
             if neighbour.is_connected:
                 self._neighbours.greetings.greet(neighbour)
         self._waves.begin_anew(self._neighbours.names_in_tree())
+        return self._finish()
+
+    def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:
+        """Raise a KbnError when the name of a client that comes is another's."""
+        self._outbox.now = now
+        self._requests.check_owner(connect, permission)
+
+    def access_changed(self, now: float) -> list[Send]:
+        """The authorizer decides by other rules from now on: clients obey them at once."""
+        self._outbox.now = now
+        self._access.obey()
+        return self._finish()
+
+    def expel(self, name: str, reason: str) -> list[Send]:
+        """A neighbour may not come in any more; it may come back when it may again."""
+        if name in self._neighbours.by_name:
+            self._say_bye(name, reason, "refused")
+            self._remove_neighbour(name)
         return self._finish()
 
     # Administration.
@@ -339,7 +461,7 @@ class Broker:
         return self._settings.routing
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ClientLimits:
         return self._settings.limits
 
     @property
@@ -359,12 +481,18 @@ class Broker:
             "refused": self._requests.refused,
             "matched": self._clients.matched,
             "delivered": self._clients.delivered,
+            "lost": self._clients.lost,
+            "set_aside": self._aside.count,
         }
 
     @property
     def is_complete(self) -> bool:
         """Whether every neighbour has said all it has to say."""
-        return all(n.is_trusted for n in self._neighbours.in_tree() if n.role != "parent")
+        neighbours = self._neighbours
+        is_unmet = neighbours.unmet.may_subscribe(parents_count=False)
+        return not is_unmet and all(
+            n.is_trusted for n in neighbours.in_tree() if n.role != "parent"
+        )
 
     def status(self) -> BrokerStatus:
         """What a person wants to know of this broker."""
@@ -382,6 +510,7 @@ class Broker:
             "filters": self.table.filter_count,
             "roots": None if roots is None else len(roots),
             "advertisements": len(self._interests.advertisements),
+            "store_bytes": self._store.used_bytes,
             "counts": self.counts,
             "clients": [clients.status(each) for each in clients.by_name.values()],
             "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
@@ -393,6 +522,8 @@ class Broker:
         """End a turn: deliveries and answers last."""
         self._requests.finish()
         self._neighbours.traffic.answer()
+        if self._neighbours.traffic.overfull:
+            self._neighbours.end_overfull()
         return self._outbox.take()
 
     def _beat(self, judges: bool) -> None:
@@ -406,12 +537,19 @@ class Broker:
             for session in self._clients.silent(silent):
                 self._requests.detach(session)
 
+    def _begin_chore(self, steps: Iterator[None], peer: Peer | None = None) -> None:
+        """Do something in steps: now as far as this turn goes, the rest in the next ones."""
+        for _ in steps:
+            if self._outbox.work.is_spent:
+                self._chores.begin(steps, peer)
+                return
+
     def _begin_wave(self, request: Callable[[], None]) -> None:
         """Call `request` when all that was said before now has arrived everywhere."""
         self._waves.begin(request, self._neighbours.names_in_tree())
 
     def _unacked_of(self, peer: Peer) -> UnackedQueue:
-        return UnackedQueue(self._store, peer, self._sequences)
+        return UnackedQueue(self._store, peer, self._sequences, self._aside)
 
     # Notifications.
 
@@ -424,9 +562,6 @@ class Broker:
         came_from: str | None,
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
-        if envelope.hops >= HOPS_MAX:
-            self._counts["dropped"] += 1
-            return
         is_repetition = False
         if self._settings.routing == "general":
             view = self._neighbours.tree.view
@@ -434,13 +569,11 @@ class Broker:
             if known == view:
                 return
             is_repetition = known is not None
-        path = None if envelope.path is None else (*envelope.path, self.name)
-        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         move = self._mover.move
         if move is not None:
             move.saw(envelope)
         targets = route(
-            self._contents.match(envelope.content, notification, self.table),
+            self._contents.match(envelope.content, notification, self._interests.table),
             came_from,
             self._neighbours.in_tree(),
             everywhere=envelope.everywhere,
@@ -448,14 +581,61 @@ class Broker:
             is_repetition=is_repetition,
         )
         kept = Kept(self._store, envelope)
-        for name, ids in targets.clients.items():
-            self._clients.deliver(name, ids, kept, publisher)
         for neighbour in targets.neighbours:
             self._pass_on(neighbour, kept)
+        if len(targets.clients) <= AT_ONCE:
+            for name, ids in targets.clients.items():
+                self._clients.deliver(name, ids, kept, publisher)
+        else:
+            sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
+            self._begin_chore(self._fan_outs.begin(targets.clients, kept, publisher), sender)
+        if envelope.durable and self._neighbours.unmet and not is_repetition:
+            for url, queue in self._neighbours.unmet.keep(kept):
+                self._room.queued(url, queue)
 
     def _pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         self._counts["forwarded"] += 1
+        self._outbox.work.done += SENT
         self._neighbours.traffic.pass_on(neighbour, kept)
+        if kept.envelope.durable:
+            self._room.queued(neighbour.name, neighbour.unacked)
+
+    def _check_room(self, content: bytes, notification: Notification) -> None:
+        """Raise `LimitError` when there is no room for a durable notification of our client."""
+        self._room.check(len(content))
+        if self._room.full:
+            self._room.refuse(self._durable_hops(content, notification, None))
+
+    def _durable_hops(
+        self, content: bytes, notification: Notification, came_from: str | None
+    ) -> list[str]:
+        """Whom a durable notification would be kept for, beside clients."""
+        wanted = self._contents.match(content, notification, self.table)
+        move = self._mover.move
+        # Where advertisements are used it may go everywhere, and better waits in vain.
+        everywhere = self._settings.advertisements
+        hops = self._neighbours.in_tree()
+        targets = route(wanted, came_from, hops, everywhere=everywhere, move=move)
+        return [*(each.name for each in targets.neighbours), *self._neighbours.unmet]
+
+    def _must_wait(self, body: Body, neighbour: Neighbour) -> bool:
+        """Whether there is no room for what a neighbour brings."""
+        if not isinstance(body, Forward) or body.sequence <= neighbour.received.sequence:
+            return False
+        content = body.envelope.content
+        try:
+            notification = self._contents.read(content)
+        except KbnError:
+            return False
+        hops = self._durable_hops(content, notification, neighbour.name)
+        return not self._room.full.isdisjoint(hops)
+
+    def _release_held(self) -> None:
+        """Handle what waited for room, as far as there is some now."""
+        for neighbour in list(self._neighbours.by_name.values()):
+            held = neighbour.held
+            while held and not self._must_wait(held[0], neighbour):
+                self._take_in(held.popleft(), neighbour)
 
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
@@ -493,15 +673,31 @@ class Broker:
                 assert_never(message)
 
     def _from_frame(self, body: Body, neighbour: Neighbour) -> None:
+        """Take in what a neighbour says, or hold it; its acknowledgements never wait."""
+        if isinstance(body, Ack):
+            self._acked(body.sequence, neighbour)
+        elif neighbour.held or (self._room.full and self._must_wait(body, neighbour)):
+            neighbour.held.append(body)
+            if len(neighbour.held) > HELD_MAX:
+                self._neighbours.end(neighbour)
+        else:
+            self._take_in(body, neighbour)
+
+    def _acked(self, sequence: int, neighbour: Neighbour) -> None:
+        self._neighbours.traffic.acked(sequence, neighbour)
+        if self._room.full and self._room.acked(neighbour.name, neighbour.unacked):
+            self._release_held()
+
+    def _take_in(self, body: Body, neighbour: Neighbour) -> None:
         match body:
             case Forward():
                 self._hold_or_handle(body, neighbour)
             case Ack(sequence):
-                self._neighbours.traffic.acked(sequence, neighbour)
+                self._acked(sequence, neighbour)
             case Announce():
-                self._interests.announced(body, neighbour)
+                self._begin_chore(self._interests.announced(body, neighbour), neighbour.peer)
             case Complete(is_complete):
-                self._interests.completed(is_complete, neighbour)
+                self._begin_chore(self._interests.completed(is_complete, neighbour))
                 self._tell_complete()
                 self._interests.reconsider(neighbour)
             case Wave():
@@ -533,11 +729,17 @@ class Broker:
             return
         if neighbour.received.past and neighbour.received.is_past(envelope):
             return
+        path = envelope.path
+        if envelope.hops >= HOPS_MAX or (path is not None and len(path) >= HOPS_MAX):
+            self._counts["dropped"] += 1
+            return
         try:
             notification = self._contents.read(envelope.content)
         except KbnError:
             self._counts["dropped"] += 1  # its first broker has checked it: this is not one of us
             return
+        path = None if path is None else (*path, self.name)
+        envelope = replace(envelope, hops=envelope.hops + 1, path=path)
         self._route(envelope, notification, came_from=neighbour.name)
 
     def _admit(self, greet: Greet, name: str) -> Neighbour | None:
@@ -550,7 +752,7 @@ class Broker:
         try:
             self._neighbours.check_link(name, greet.role, self._mover.new)
             self._neighbours.forget_leaving(name)
-            if self._settings.authorizer.admit(name, greet.token) is None:
+            if not admits_broker(self._settings.authorizer, name, greet.token):
                 raise InvalidInputError(f"broker {name!r} is not admitted: check its token")
         except KbnError as error:
             self._say_bye(name, str(error), "refused")
@@ -564,11 +766,33 @@ class Broker:
         if known is not None:
             return known
         neighbour = self._neighbours.add(name, role)
-        self._interests.join(neighbour)
+        self._begin_chore(self._telling(self._interests.join(neighbour), neighbour))
         if self._neighbours.set_link(name, False):
             self._begin_new_view()
         self._tell_complete()
         return neighbour
+
+    def _meet(self, url: str, name: str) -> list[Envelope]:
+        """Whoever was expected at a url has a name, and goes on with its queue; what it cannot
+        take over like that, because it is a neighbour already or the tree decides.
+        """
+        queue = self._neighbours.unmet.met(url)
+        if queue is None:
+            return []
+        self._waves.renamed(url, name)
+        if self.routing != "general" and name not in self._neighbours.by_name:
+            self._neighbours.unmet.take_over(url, name)
+            return []
+        known = self._neighbours.by_name.get(name)
+        # What came since it is a neighbour is in its own queue, as far as it wants it.
+        return queue.take_all() if known is None else queue.take_up_to(known.since)
+
+    def _route_late(self, envelope: Envelope, name: str) -> None:
+        """Send what was kept for a neighbour before we knew that it was one."""
+        if self.routing == "general":
+            self._route_again(envelope)
+        else:
+            self._pass_on(self._neighbours.by_name[name], Kept(self._store, envelope))
 
     def _part_with(self, name: str, reason: str, cause: ByeCause) -> None:
         """Leave a neighbour. It may not hear of it, and greet on: then it is told again."""
@@ -577,7 +801,7 @@ class Broker:
         self._remove_neighbour(name)
 
     def _say_bye(self, name: str, reason: str, cause: ByeCause) -> None:
-        bye = Bye(self.name, self._neighbours.epoch, reason, cause)
+        bye = Bye(self.name, self._neighbours.epoch, shortened(reason), cause)
         self._outbox.send(Peer("broker", name), bye)
 
     def _left_by(self, bye: Bye, neighbour: Neighbour) -> None:
@@ -592,12 +816,15 @@ class Broker:
         neighbour = self._neighbours.remove(name)
         if neighbour is None:
             return
-        self._interests.leave(neighbour)
+        self._begin_chore(self._interests.leave(neighbour))
         unacked = neighbour.unacked.take_all()
+        if self._room.gone(name):
+            self._release_held()
+        self._neighbours.unmet.forget_queue(name)
         if self._neighbours.remove_link(name):
             self._begin_new_view()
-            for body in unacked:
-                self._route_again(ENVELOPES.decode(body))
+            for envelope in unacked:
+                self._route_again(envelope)
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()
@@ -618,13 +845,30 @@ class Broker:
 
     def _begin_session(self, neighbour: Neighbour) -> None:
         neighbour.begin_session()
-        for announce in self._interests.everything_for(neighbour):
-            self._neighbours.traffic.send_to(neighbour, announce)
+        self._begin_chore(self._telling(self._everything_for(neighbour), neighbour))
         self._tell_complete()
         self._neighbours.traffic.forward(neighbour)
         self._neighbours.traffic.send_best_effort(neighbour)
         self._waves.started_again(neighbour.name)
         self._mover.session_began(neighbour.name)
+
+    def _everything_for(self, neighbour: Neighbour) -> Iterator[None]:
+        """Tell a neighbour all there is, in parts, as long as the session lasts."""
+        channel = neighbour.link.channel
+        for announce in self._interests.everything_for(neighbour):
+            self._outbox.work.done += CONSTRAINT * len(announce.add)
+            self._neighbours.traffic.send_to(neighbour, announce)
+            yield
+            if neighbour.link.channel is not channel:
+                return
+
+    def _telling(self, steps: Iterator[None], neighbour: Neighbour) -> Iterator[None]:
+        """While a neighbour is being told, it has not been told everything."""
+        neighbour.told.pending += 1
+        yield from steps
+        neighbour.told.pending -= 1
+        self._neighbours.traffic.was_told(neighbour)
+        self._tell_complete()
 
     def _link_is_down(self, name: str) -> None:
         if self._neighbours.set_link(name, False):
@@ -635,8 +879,8 @@ class Broker:
         unacked = self._neighbours.end_all()
         for neighbour in self._neighbours.by_name.values():
             if not self._neighbours.is_in_tree(neighbour):
-                self._interests.forget(neighbour)
-                neighbour.best_effort.waiting.clear()
+                self._begin_chore(self._interests.forget(neighbour))
+                neighbour.best_effort.clear()
         self._waves.begin_anew(self._neighbours.names_in_tree())
         for envelope in unacked:
             self._route_again(envelope)

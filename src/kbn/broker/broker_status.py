@@ -13,6 +13,7 @@ class ClientStatus(Struct, frozen=True):
     queued: int
     dropped: int
     published: int
+    queued_bytes: int = 0
 
 
 class NeighbourStatus(Struct, frozen=True):
@@ -27,14 +28,21 @@ class NeighbourStatus(Struct, frozen=True):
     unacked: int
     queued: int
     dropped: int
+    unacked_bytes: int = 0
+    queued_bytes: int = 0
+    held: int = 0
 
 
 class LinkStatus(Struct, frozen=True):
-    """A link that the broker dials; `broker` is empty until it was reached."""
+    """A link that the broker dials; `broker` is empty until it was reached.
+
+    `kept` counts what is kept for a broker that was never met.
+    """
 
     url: str
     broker: str
     problem: str
+    kept: int = 0
 
 
 class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):
@@ -45,8 +53,21 @@ class MoveStatus(Struct, frozen=True, rename={"leaving": "from"}):
     trouble: str | None
 
 
+class TurnStatus(Struct, frozen=True):
+    """How many turns there were, and what they cost in units of work (see `work.py`).
+
+    `buckets` counts them by what they cost, up to each of `bounds`, and beyond.
+    """
+
+    count: int = 0
+    work: int = 0
+    largest: int = 0
+    bounds: tuple[int, ...] = ()
+    buckets: tuple[int, ...] = ()
+
+
 class BrokerStatus(Struct, frozen=True):
-    """All of it; the last four fields come from the node around the broker."""
+    """All of it; the last five fields come from the node around the broker."""
 
     broker: str
     epoch: int
@@ -59,7 +80,9 @@ class BrokerStatus(Struct, frozen=True):
     counts: dict[str, int]
     clients: tuple[ClientStatus, ...]
     neighbours: tuple[NeighbourStatus, ...]
+    store_bytes: int = 0
     connections: int = 0
     ontology_problem: str = ""
     links: tuple[LinkStatus, ...] = ()
     moved: tuple[MoveStatus, ...] = ()
+    turns: TurnStatus = TurnStatus()

@@ -12,10 +12,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from kbn.broker.messages import Body, Frame, Heard
+from kbn.broker.messages import Announce, Body, Forward, Frame, Heard
 
 # How many overdue frames are repeated at a time; the rest follow when these are heard.
 REPEATED_MAX = 64
+
+
+# What a body takes beside filters and contents.
+BODY_BYTES = 256
+
+
+def size_of(body: Body) -> int:
+    """About how many bytes a body takes."""
+    match body:
+        case Forward(_, envelope):
+            return BODY_BYTES + len(envelope.content)
+        case Announce(_, add, drop):
+            return BODY_BYTES * (1 + len(add) + len(drop)) + sum(len(text) for _, text in add)
+        case _:
+            return BODY_BYTES
 
 
 class Channel:
@@ -25,6 +40,7 @@ class Channel:
         self.sender_epoch = sender_epoch
         self.receiver_epoch = receiver_epoch
         self._sent: deque[tuple[int, Body]] = deque()
+        self.unheard_bytes = 0
         self._last_sent = 0
         self._last_arrived = 0
         self._progress_at = 0.0
@@ -45,6 +61,7 @@ class Channel:
             self._progress_at = now
         self._last_sent += 1
         self._sent.append((self._last_sent, body))
+        self.unheard_bytes += size_of(body)
         return self._frame(self._last_sent, body)
 
     def receive(self, frame: Frame, now: float) -> Body | None:
@@ -59,7 +76,7 @@ class Channel:
     def hear(self, number: int, now: float) -> None:
         """Forget what has arrived at the other side."""
         while self._sent and self._sent[0][0] <= number:
-            self._sent.popleft()
+            self.unheard_bytes -= size_of(self._sent.popleft()[1])
             self._progress_at = now
 
     def answer(self, best_effort: int) -> Heard:

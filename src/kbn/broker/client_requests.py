@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from typing import assert_never
 
-from kbn.broker.access import NotConnectedError
-from kbn.broker.administration import AdminBody, AdminResult
+from kbn.broker.access import NotConnectedError, Permission
+from kbn.broker.administration import AdminBody, AdminResult, LoadOntology
 from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
+from kbn.broker.fields import SECONDS_MAX, shortened
 from kbn.broker.interests import Interests
 from kbn.broker.messages import (
     AdminReply,
@@ -45,22 +46,29 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.routing_table import Key
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
+EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
     """What a client's request needs of the broker beyond its clients: who it is, to route a
-    notification, and to be called when all that was said before has arrived everywhere.
+    notification, to know that there is room for a durable one (a `LimitError` says that there is
+    none), and to be called when all that was said before has arrived everywhere; to do something
+    in steps, and to have delivered at once what is on its way to a client.
     """
 
     name: str
     epoch: int
     publish: Callable[[Envelope, Notification, ClientSession], None]
+    check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
+    begin_chore: Callable[[Iterator[None], Peer], None]
+    deliver_to: Callable[[str], None]
 
 
 class ClientRequests:
@@ -123,13 +131,13 @@ class ClientRequests:
             case Credit(total):
                 self._clients.credit(total, session)
             case Subscribe(id, text, is_text):
-                self._subscribe(session, id, self._interests.read(text, is_text=is_text))
+                self._subscribe(session, id, self._read(session, text, is_text))
                 self._outbox.send(peer, Done("subscribe", id))
             case Unsubscribe(id):
                 self._unsubscribe(session, id)
                 self._outbox.send(peer, Done("unsubscribe", id))
             case Advertise(id, text, is_text):
-                self._advertise(session, id, self._interests.read(text, is_text=is_text))
+                self._advertise(session, id, self._read(session, text, is_text))
             case Unadvertise(id):
                 self._unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
@@ -140,6 +148,8 @@ class ClientRequests:
                 self._leave(session, request)
             case AdminRequest(request, body):
                 session.permission.check_manage()
+                if isinstance(body, LoadOntology):
+                    session.permission.check_ontologies()
                 self._outbox.send(peer, AdminReply(request, self.administer(body)))
             case Hops():
                 self._clients.told_hops(message, session)
@@ -158,10 +168,13 @@ class ClientRequests:
         permission = settings.authorizer.admit(connect.client, connect.token)
         if permission is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
+        self.check_owner(connect, permission)
         if known is not None and connect.epoch < known.epoch:
             raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
         if connect.durable and not settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if connect.when_slow == "block":
+            permission.check_block()
         is_resumed = known is not None and known.epoch == connect.epoch
         session = self._clients.connect(connect, sender, permission)
         self._outbox.send(sender, self._welcome(session, is_resumed))
@@ -179,16 +192,37 @@ class ClientRequests:
             self._settings.keeps,
             is_resumed,
             in_order=self._settings.routing != "general",
+            dropped=session.deliveries.dropped,
         )
+
+    def check_owner(self, connect: Connect, permission: Permission) -> None:
+        """Refuse a client whose name is another's, and one with an epoch that cannot be."""
+        epoch_max = int((max(self._outbox.now, 0.0) + EPOCH_AHEAD_S) * 1_000_000)
+        if connect.epoch > epoch_max:
+            raise InvalidInputError(
+                f"epoch {connect.epoch} is ahead of this broker's clock, in microseconds: set the "
+                "clock of the client, or give it a smaller epoch"
+            )
+        known = self._clients.by_name.get(connect.client)
+        attached = known.token if known is not None and known.is_connected else None
+        self._clients.owners.check(connect, permission, attached)
 
     def restore(self, kept: KeptClient) -> None:
         """Attach a durable client that the store has kept, with what it wants."""
-        permission = self._settings.authorizer.admit(kept.name, "")
+        authorizer = self._settings.authorizer
+        # One that knows names as well is asked when all are here (`access_change.py`).
+        knows_names = hasattr(authorizer, "permission_of")
+        permission = None if knows_names else authorizer.admit(kept.name, "")
         session = self._clients.restore(kept, permission)
         for id, text in kept.subscriptions.items():
-            subscription = self._interests.read(text, is_text=False)
-            session.subscriptions[id] = subscription
-            self._interests.subscribe((session.peer, id), subscription)
+            try:
+                session.subscriptions[id] = self._interests.read(text, is_text=False)
+            except KbnError as error:
+                self._clients.set_aside(kept.name, id, text, error)
+        for id, subscription in session.subscriptions.items():
+            # An ontology that does not know a term of it: another may.
+            with suppress(KbnError):
+                self._interests.subscribe((session.peer, id), subscription)
 
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
@@ -197,8 +231,18 @@ class ClientRequests:
 
     def _drained(self, session: ClientSession) -> None:
         """All that was on its way to a leaving client is here; nothing more need come."""
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+        self._network.deliver_to(session.name)
+        # The store has them until it has left: they say what waits for it, and may be withdrawn.
+        session.former, session.subscriptions = session.subscriptions, {}
+        self._network.begin_chore(self._draining(session), session.peer)
+
+    def _draining(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.former):
+            self._outbox.work.done += CHANGED
+            self._interests.unsubscribe((session.peer, id))
+            yield
+        if session.former:
+            self._changes.of_subscriptions(session.name)
         self._clients.drained(session)
 
     def detach(self, session: ClientSession) -> None:
@@ -208,20 +252,28 @@ class ClientRequests:
         for id in list(session.advertisements):
             self._unadvertise(session, id)
         if not session.is_durable:
-            self._forget(session)
+            self.forget(session)
 
     def finish(self) -> None:
         """Deliver what waits, and forget those who have left."""
         for session in self._clients.send_ready():
             self._clients.say_left(session)
-            self._forget(session)
+            self.forget(session)
 
-    def _forget(self, session: ClientSession) -> None:
-        for id in list(session.subscriptions):
-            self._unsubscribe(session, id)
+    def forget(self, session: ClientSession) -> None:
+        """A client is no longer ours, and nothing is kept for it; done in steps."""
+        self._network.begin_chore(self._forgetting(session), session.peer)
+
+    def _forgetting(self, session: ClientSession) -> Iterator[None]:
+        yield from self._unsubscribing(session)
         for id in list(session.advertisements):
             self._unadvertise(session, id)
         self._clients.forget(session)
+
+    def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.subscriptions):
+            self._unsubscribe(session, id)
+            yield
 
     # Publishing.
 
@@ -248,20 +300,25 @@ class ClientRequests:
             publish.time,
             publish.content,
             publish.durable,
+            hops=1,
             everywhere=everywhere,
-            path=() if session.with_path else None,
+            path=(self._network.name,) if session.with_path else None,
+            by_manager=session.permission.manage,
         )
         self._network.publish(envelope, notification, session)
 
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
-        self._settings.limits.check_content(len(publish.content))
-        if not isfinite(publish.time):
+        session.limits.check_content(len(publish.content))
+        if not abs(publish.time) <= SECONDS_MAX:
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
+        session.limits.check_notification(notification, len(publish.content))
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if publish.durable:
+            self._network.check_room(publish.content, notification)
         return notification
 
     def _is_advertised(
@@ -283,22 +340,45 @@ class ClientRequests:
             for id, subscription in session.subscriptions.items()
         }
 
+    def _read(self, session: ClientSession, text: str, is_text: bool) -> Subscription:
+        """What a client asks for, if it is not too much to read."""
+        limits = session.limits
+        limits.check_text(text)
+        self._outbox.work.done += min(len(text), 4 * limits.tokens)
+        return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
+
     def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
-        known = session.subscriptions.get(id)
+        key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
+            if key not in self._interests.table:  # restored, and the ontology did not know a term
+                self._interests.subscribe(key, subscription)
             return
-        self._settings.limits.check_subscription(subscription, len(session.subscriptions))
+        size = session.limits.check_subscription(subscription, len(session.subscriptions))
+        cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
+        self._outbox.work.done += cost
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
-        self._interests.subscribe((session.peer, id), subscription)
+        self._interests.subscribe(key, subscription)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 
     def _unsubscribe(self, session: ClientSession, id: int) -> None:
         if self._clients.remove_subscription(session, id):
+            self._outbox.work.done += CHANGED
             self._interests.unsubscribe((session.peer, id))
             self._changes.of_subscriptions(session.name)
+
+    def withdraw_subscription(self, session: ClientSession, id: int, error: KbnError) -> None:
+        """A client may not have a subscription any more: tell it."""
+        self._unsubscribe(session, id)
+        self._clients.withdraw(session, id)
+        self.refuse(session.peer, Subscribe(id, ""), error)
+
+    def withdraw_advertisement(self, session: ClientSession, id: int, error: KbnError) -> None:
+        """A client may not publish any more what it advertised: tell it."""
+        self._unadvertise(session, id)
+        self.refuse(session.peer, Advertise(id, ""), error)
 
     def _advertise(self, session: ClientSession, id: int, advertisement: Subscription) -> None:
         session.permission.check_publish(
@@ -306,7 +386,7 @@ class ClientRequests:
         )
         if id not in session.advertisements:
             held = len(session.advertisements)
-            self._settings.limits.check_subscription(advertisement, held)
+            session.limits.check_subscription(advertisement, held)
             session.advertisements[id] = advertisement
             self._interests.advertise((session.peer, id), advertisement)
 
@@ -335,4 +415,4 @@ def _refusal(message: FromClient, error: KbnError) -> Refused:
     reference = next((getattr(message, name) for name in names if hasattr(message, name)), 0)
     durable = isinstance(message, Publish) and message.durable
     what = str(message.__struct_config__.tag)
-    return Refused(what, reference, type(error).__name__, str(error), durable)
+    return Refused(what, reference, type(error).__name__, shortened(str(error)), durable)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.deliveries import Deliveries
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Hops, Peer
 from kbn.broker.publications import Publications
 from kbn.filters import Subscription
@@ -15,19 +16,23 @@ from kbn.filters import Subscription
 class ClientSession:
     """One client; it is kept while the client is away if the client is durable.
 
-    `redirect` is the broker and the url it is sent to, `leaving` the number of its request to be
-    forgotten, `hops` what it last told of the distances its notifications came.
+    `token` is what it showed when it came, `redirect` the broker and the url it is sent to,
+    `leaving` the number of its request to be forgotten, `hops` what it last told of the distances
+    its notifications came. `former` is what it was subscribed to until it left.
     """
 
     peer: Peer
     epoch: int
     permission: Permission
     deliveries: Deliveries
+    limits: ClientLimits
+    token: str = ""
     publications: Publications = field(default_factory=Publications)
     is_connected: bool = True
     with_path: bool = False
     heard_at: float = 0.0
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    former: dict[int, Subscription] = field(default_factory=dict)
     advertisements: dict[int, Subscription] = field(default_factory=dict)
     # Advertisements that the whole network knows of; until then what they cover goes everywhere.
     in_force: set[int] = field(default_factory=set)
@@ -39,6 +44,11 @@ class ClientSession:
     @property
     def name(self) -> str:
         return self.peer.name
+
+    def allow(self, permission: Permission, limits: ClientLimits) -> None:
+        """From now on it may do this, and use so much."""
+        self.permission, self.limits = permission, limits
+        self.deliveries.shown = permission.subscribe
 
     @property
     def is_durable(self) -> bool:
@@ -58,10 +68,12 @@ class ClientSession:
     def room_bytes(self, room_bytes: float) -> None:
         self.deliveries.room_bytes = room_bytes
 
-    def connect(self, connect: Connect, limits: Limits) -> None:
-        """Begin a connection."""
+    def connect(self, connect: Connect, permission: Permission, limits: ClientLimits) -> None:
+        """Begin a connection, with what the client may do and use now."""
+        self.allow(permission, limits)
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
+        self.token = connect.token
         self.with_path = connect.with_path
         self.epoch = connect.epoch
         self.deliveries.connect(connect, limits, is_new_epoch=is_new_epoch)

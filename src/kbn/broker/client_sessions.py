@@ -8,10 +8,12 @@ from typing import Any
 
 from msgspec import msgpack
 
-from kbn.broker.access import Limits, Permission
+from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.deliveries import Deliveries
-from kbn.broker.kept import ENCODER, Kept
+from kbn.broker.fields import Number, Sequence
+from kbn.broker.kept import Kept
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Connect,
     Grant,
@@ -22,19 +24,32 @@ from kbn.broker.messages import (
     PubAck,
     Publish,
     Redirect,
+    Refused,
     ReportHops,
 )
+from kbn.broker.occurrences import Lost, StoppedWaiting
 from kbn.broker.outbox import Outbox
-from kbn.broker.store import KeptClient, Store
+from kbn.broker.owners import Owners
+from kbn.broker.set_aside import Aside
+from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import BYTES_SENT, QUEUED, SENT, STORED
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
 
+SENT_AT_ONCE = 128  # to one client, before others have their turn
+
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
+WITHDRAWN = "withdrawn/"
+
+_NUMBER = msgpack.Decoder(Sequence)
+_STORED = msgpack.Decoder(tuple[Number, Number])
+_WITHDRAWN = msgpack.Decoder(dict[int, int])
+_REDIRECT: msgpack.Decoder[tuple[str, str] | None] = msgpack.Decoder(tuple[str, str])
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
-_UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False)
+_UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False, block=False)
 
 
 class ClientSessions:
@@ -42,20 +57,25 @@ class ClientSessions:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ClientLimits,
         store: Store,
         outbox: Outbox,
         unacked_of: Callable[[Peer], UnackedQueue],
+        aside: Aside,
     ) -> None:
         self.by_name: dict[str, ClientSession] = {}
         self.hops_every_s = 0.0
         self.matched = 0
         self.delivered = 0
+        self.lost = 0
         self._ready: dict[str, ClientSession] = {}  # who may have something to be sent
         self._limits = limits
         self._store = store
         self._outbox = outbox
         self._unacked_of = unacked_of
+        self._aside = aside
+        self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
+        self.owners = Owners(store)
 
     # Coming and going.
 
@@ -63,39 +83,55 @@ class ClientSessions:
         """Begin a connection, with the session the client had or a new one."""
         session = self.by_name.get(peer.name)
         if session is None:
-            unacked = self._unacked_of(peer) if connect.durable else None
-            deliveries = Deliveries(unacked, connect.window, connect.when_slow)
-            session = ClientSession(peer, connect.epoch, permission, deliveries)
+            deliveries = self._deliveries(peer, connect)
+            session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
-        session.permission = permission
-        session.connect(connect, self._limits)
+        session.connect(connect, permission, self._limits.changed(permission.limits))
         publications = session.publications
         publications.stored = max(publications.stored, self._stored_of(connect))
         session.heard_at = self._outbox.now
         if session.is_durable:
             deliveries = session.deliveries
             self._store.keep_client(peer.name, deliveries.window, deliveries.when_slow)
+            self.owners.keep(connect, permission)
         self._ready[peer.name] = session
         return session
+
+    def _deliveries(self, peer: Peer, how: Connect | KeptClient) -> Deliveries:
+        """What waits for a client that was not here; for a durable one, what the store has."""
+        if isinstance(how, Connect) and not how.durable:
+            return Deliveries(None, how.window, how.when_slow)
+        deliveries = Deliveries(self._unacked_of(peer), how.window, "drop")
+        deliveries.dropped = self._aside.read_mark(f"lost/{peer.name}", _NUMBER, 0)
+        return deliveries
 
     def restore(self, kept: KeptClient, permission: Permission | None) -> ClientSession:
         """The session of a durable client that the store has kept; its subscriptions come next."""
         peer = Peer("client", kept.name)
-        deliveries = Deliveries(self._unacked_of(peer), kept.window, kept.when_slow)  # type: ignore[arg-type]
-        session = ClientSession(
-            peer, 0, permission or _UNTIL_IT_COMES, deliveries, is_connected=False
-        )
-        redirect = self._store.marked(f"redirect/{kept.name}")
-        if redirect is not None:
-            session.redirect = msgpack.decode(redirect, type=tuple[str, str])
+        deliveries = self._deliveries(peer, kept)
+        permission = permission or _UNTIL_IT_COMES
+        limits = self._limits.changed(permission.limits)
+        session = ClientSession(peer, 0, permission, deliveries, limits, is_connected=False)
+        session.redirect = self._aside.read_mark(f"redirect/{kept.name}", _REDIRECT, None)
+        deliveries.withdrawn = self._aside.read_mark(WITHDRAWN + kept.name, _WITHDRAWN, {})
         self.by_name[kept.name] = session
         return session
 
+    def set_aside(self, name: str, id: int, text: str, error: Exception) -> None:
+        """A kept subscription cannot be read. The client says it again when it comes."""
+        self._store.forget_subscription(name, id)
+        self._aside.put(f"subscription/{name}/{id}", text.encode(), error)
+
     def forget(self, session: ClientSession) -> None:
         """The client is no longer ours; its subscriptions are withdrawn by now."""
+        if self.by_name.get(session.name) is not session:
+            return  # it has left before, and has perhaps come again
         if session.is_durable:
             self._store.forget_client(session.name)
             self._store.unmark(f"redirect/{session.name}")
+            self._store.unmark(f"lost/{session.name}")
+            self._store.unmark(WITHDRAWN + session.name)
+            self.owners.forget(session.name)
         self.by_name.pop(session.name, None)
         self._ready.pop(session.name, None)
         self.release_publishers(session)
@@ -139,6 +175,24 @@ class ClientSessions:
             self._store.forget_subscription(session.name, id)
         return True
 
+    def allow(self, session: ClientSession, permission: Permission) -> None:
+        """From now on a client may do this, and use so much."""
+        session.allow(permission, self._limits.changed(permission.limits))
+
+    def withdraw(self, session: ClientSession, id: int) -> None:
+        """What waits for a subscription that a client may not have any more is not for it."""
+        session.deliveries.withdraw(id)
+        if session.is_durable:
+            mark = msgpack.encode(session.deliveries.withdrawn)
+            self._store.mark(WITHDRAWN + session.name, mark)
+
+    def stop_blocking(self, session: ClientSession) -> None:
+        """A client may not stop publishers any more: what is too much for it is dropped."""
+        session.deliveries.when_slow = "drop"
+        self.release_publishers(session)
+        if session.is_durable:
+            self._store.keep_client(session.name, session.deliveries.window, "drop")
+
     # What they publish.
 
     def accept(self, publish: Publish, session: ClientSession) -> bool:
@@ -155,9 +209,9 @@ class ClientSessions:
             if publications.waits_for:
                 return False
             raise LimitError(
-                f"more than {self._limits.publish_ahead} notifications ahead of what was granted",
+                f"more than {session.limits.publish_ahead} notifications ahead of what was granted",
                 limit="notifications published ahead",
-                maximum=self._limits.publish_ahead,
+                maximum=session.limits.publish_ahead,
             )
         publications.count(publish)
         if publish.durable:
@@ -167,22 +221,19 @@ class ClientSessions:
 
     def _stored_of(self, connect: Connect) -> int:
         """The last durable notification stored of this epoch of a publisher."""
-        known = self._store.marked(f"publisher/{connect.client}")
-        if known is None:
-            return 0
-        epoch, number = msgpack.decode(known)
-        return int(number) if epoch == connect.epoch else 0
+        epoch, number = self._aside.read_mark(f"publisher/{connect.client}", _STORED, (0, 0))
+        return number if epoch == connect.epoch else 0
 
     def grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
-        total = session.publications.grant(self._limits.publish_ahead)
+        total = session.publications.grant(session.limits.publish_ahead)
         if total is not None:
             self._outbox.send(session.peer, Grant(total))
 
     def release_publishers(self, slow: ClientSession) -> None:
         """Those that a slow client had stopped need not wait for it any longer."""
-        stopped, slow.deliveries.stops = slow.deliveries.stops, set()
-        for name in sorted(stopped):
+        self._waited_for.pop(slow.name, None)
+        for name in sorted(slow.deliveries.waiting.end()):
             publisher = self.by_name.get(name)
             if publisher is not None:
                 publisher.publications.waits_for.discard(slow.name)
@@ -198,16 +249,67 @@ class ClientSessions:
         A client that is full stops the publisher, if that is one of ours.
         """
         self.matched += 1
+        self._outbox.work.done += QUEUED
         session = self.by_name[name]
         deliveries = session.deliveries
         if deliveries.unacked is not None:
-            deliveries.unacked.push(kept.key(), ENCODER.encode(tuple(ids)), kept.body())
+            self._outbox.work.done += STORED
+            deliveries.unacked.push(kept, tuple(ids))
+            self._free(session, session.limits.owed, session.limits.owed_bytes)
         else:
-            deliveries.push(tuple(ids), kept.envelope, self._limits)
-            if publisher is not None and deliveries.is_full(self._limits):
-                publisher.publications.waits_for.add(name)
-                deliveries.stops.add(publisher.name)
+            deliveries.push(tuple(ids), kept.envelope, session.limits)
+        if deliveries.when_slow == "block" and publisher is not None:
+            self._stop_when_full(publisher, session)
         self._ready[name] = session
+
+    def _stop_when_full(self, publisher: ClientSession, slow: ClientSession) -> None:
+        """Let a publisher wait for a slow client that is here and has too much before it."""
+        if not slow.is_connected or not slow.deliveries.stops_publishers(slow.limits):
+            return
+        waiting = slow.deliveries.waiting
+        publisher.publications.waits_for.add(slow.name)
+        waiting.publishers.add(publisher.name)
+        if waiting.since is None:
+            waiting.since = self._outbox.now
+            self._waited_for[slow.name] = slow
+
+    def end_long_waits(self) -> None:
+        """Publishers that have waited long enough for a slow client go on; it is told."""
+        for session in list(self._waited_for.values()):
+            since, limit = session.deliveries.waiting.since, session.limits.block_s
+            if since is None or self._outbox.now - since < limit:
+                continue
+            self.release_publishers(session)
+            session.deliveries.waiting.is_over = True
+            reason = (
+                f"publishers waited {limit:g} s for you: your oldest deliveries are dropped now"
+            )
+            refused = Refused("block", 0, LimitError.__name__, reason)
+            self._outbox.send(session.peer, refused)
+            self._outbox.note(StoppedWaiting(session.name, limit))
+
+    def _free(self, session: ClientSession, count_max: int, bytes_max: int) -> None:
+        """Drop the oldest deliveries of a durable client that is owed more than that."""
+        deliveries = session.deliveries
+        assert deliveries.unacked is not None
+        lost = deliveries.unacked.free(count_max, bytes_max)
+        if not lost:
+            return
+        before, deliveries.dropped = deliveries.dropped, deliveries.dropped + lost
+        self.lost += lost
+        self._store.mark(f"lost/{session.name}", msgpack.encode(deliveries.dropped))
+        if before.bit_length() != deliveries.dropped.bit_length():  # told when it has doubled
+            reason = f"more than {count_max} deliveries or {bytes_max} bytes"
+            self._outbox.note(Lost(session.name, deliveries.dropped, reason))
+
+    def free_most(self, excess_bytes: int) -> bool:
+        """Make room in the store at the cost of who is owed most; whether there was anybody."""
+        durable = [each for each in self.by_name.values() if each.is_durable]
+        most = max(durable, key=lambda each: each.deliveries.owed_bytes, default=None)
+        if most is None or not most.deliveries.owed_bytes:
+            return False
+        self._free(most, INTEGER_MAX, max(0, most.deliveries.owed_bytes - excess_bytes))
+        return True
 
     def acked(self, number: int, session: ClientSession) -> None:
         """A client has stored its durable deliveries up to this number."""
@@ -232,21 +334,40 @@ class ClientSessions:
                 session.deliveries.start_again(now)
                 self._ready[session.name] = session
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether somebody may have something to be sent."""
+        return bool(self._ready)
+
     def send_ready(self) -> list[ClientSession]:
-        """Send what waits, as far as credit goes; the sessions of those that have left."""
-        ready, self._ready = self._ready, {}
-        for session in ready.values():
-            self._send_deliveries(session)
-        return [session for session in ready.values() if session.has_left]
+        """Send what waits, as far as credit and this turn go; the sessions of those that have left.
+
+        Clients take turns: one with much to be sent gets some of it, and then the others theirs.
+        """
+        work, ready, left = self._outbox.work, self._ready, []
+        while ready and not work.is_spent:
+            for name in list(ready):
+                session = ready.pop(name)
+                self._send_deliveries(session)
+                if session.leaving is not None and session.has_left:
+                    left.append(session)
+                if work.is_spent:
+                    break
+        return left
 
     def _send_deliveries(self, session: ClientSession) -> None:
-        deliveries = session.deliveries
+        deliveries, work = session.deliveries, self._outbox.work
         if session.is_connected:
-            for delivery in deliveries.sendable():
-                self.delivered += 1
-                self._outbox.send(session.peer, delivery)
-        if deliveries.when_slow == "block" and deliveries.has_room(self._limits):
+            ready = deliveries.take_sendable(SENT_AT_ONCE)
+            self.delivered += len(ready)
+            size = sum(len(each.envelope.content) for each in ready)
+            work.done += SENT * len(ready) + size // BYTES_SENT
+            self._outbox.send_all(session.peer, ready)
+            if deliveries.is_cut_short:
+                self._ready[session.name] = session
+        if deliveries.when_slow == "block" and deliveries.has_room(session.limits):
             self.release_publishers(session)
+            deliveries.waiting.is_over = False
 
     def say_left(self, session: ClientSession) -> None:
         """Answer a client that asked to be forgotten."""
@@ -300,6 +421,7 @@ class ClientSessions:
             "durable": unacked is not None,
             "subscriptions": len(session.subscriptions),
             "queued": len(deliveries.queue) if unacked is None else len(unacked),
+            "queued_bytes": deliveries.queue.size if unacked is None else unacked.size,
             "dropped": deliveries.dropped,
             "published": session.publications.published,
         }

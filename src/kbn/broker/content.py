@@ -42,6 +42,8 @@ _KINDS: dict[int, type[Term]] = {1: Class, 2: Property, 3: Individual, 4: Term}
 _TERMS_REMEMBERED = 16_384
 _REMEMBERED_IRI_BYTES_MAX = 256
 
+SMALL_MAP = 0x80  # the header of a map of fewer than sixteen is this and their number
+
 _PROVED = frozenset({bool, str, bytes, datetime, Class, Property, Individual, Term})
 
 
@@ -73,7 +75,8 @@ def decode(
     `id`, `publisher` and `time` are taken as they are.
     """
     attributes = _read(content)
-    _check_count(len(attributes), content)
+    if len(attributes) != content[0] - SMALL_MAP:
+        _check_count(len(attributes), content)
     for name, value in attributes.items():
         kind = type(value)
         if kind in _PROVED:

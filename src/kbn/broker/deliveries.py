@@ -1,39 +1,96 @@
 """Deliveries to one client: what waits for it, and how much of it may be sent.
 
 Deliveries that may be lost wait in a bounded queue; those to a durable client wait in the store
-until it acknowledges them. Both are sent as far as the client's credit goes. A client that asked
-for its publishers to be stopped when it is slow is *full* from the high mark until its queue is
-back at the low one.
+until it acknowledges them, and are bounded, too. Both are sent as far as the client's credit goes.
+
+**At the bound** the oldest are dropped and counted. The client is told the count with each
+delivery; of a durable client the store keeps it, and it is told when the client connects. A client
+that may *block* is spared that for a time: its publishers wait from when it is *full*, a quarter of
+the bound, until it is back at an eighth of it; but no longer than `block_s`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from msgspec import msgpack
+from msgspec.structs import replace
 
-from kbn.broker.access import Limits
-from kbn.broker.kept import ENVELOPES
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Deliver, Envelope
+from kbn.broker.projection import projected
 from kbn.broker.unacked import UnackedQueue
 
 WhenSlow = Literal["drop", "block"]
+SKIPPED_MAX = 512  # in one turn: others wait meanwhile
 
-_IDS = msgpack.Decoder(tuple[int, ...])
+# What a queued delivery takes beside its content: the envelope, a tuple, the place in the queue.
+DELIVERY_BYTES = 512
+
+
+@dataclass(slots=True)
+class Queue:
+    """Deliveries that may be lost, the oldest first; `size` is their bytes."""
+
+    waiting: deque[tuple[tuple[int, ...], Envelope]] = field(default_factory=deque)
+    size: int = 0
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+    def push(self, ids: tuple[int, ...], envelope: Envelope) -> None:
+        self.waiting.append((ids, envelope))
+        self.size += DELIVERY_BYTES + len(envelope.content) + 8 * len(ids)
+
+    def pop(self) -> tuple[tuple[int, ...], Envelope]:
+        ids, envelope = self.waiting.popleft()
+        self.size -= DELIVERY_BYTES + len(envelope.content) + 8 * len(ids)
+        return ids, envelope
+
+    def clear(self) -> None:
+        self.waiting.clear()
+        self.size = 0
+
+    def withdraw(self, id: int) -> None:
+        """Forget what waits for this subscription, and for no other."""
+        held, self.waiting, self.size = self.waiting, deque(), 0
+        for ids, envelope in held:
+            left = tuple(each for each in ids if each != id)
+            if left:
+                self.push(left, envelope)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """The publishers that wait for a slow client, by name, and `since` when.
+
+    `is_over`: they have waited long enough, and wait no more until the client has caught up.
+    """
+
+    publishers: set[str] = field(default_factory=set)
+    since: float | None = None
+    is_over: bool = False
+
+    def end(self) -> set[str]:
+        """Nobody waits any more; who did."""
+        publishers, self.publishers, self.since = self.publishers, set(), None
+        return publishers
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """`unacked` is there when the client is durable. `stops` names the publishers that wait."""
+    """`unacked` is there when the client is durable; `dropped` counts what was dropped.
+
+    The client is `shown` these attributes; None: all. Of subscriptions that were `withdrawn` from
+    it nothing is delivered up to the sequence that each had then.
+    """
 
     unacked: UnackedQueue | None
     window: int
     when_slow: WhenSlow
-    queue: deque[tuple[tuple[int, ...], Envelope]] = field(default_factory=deque)
+    queue: Queue = field(default_factory=Queue)
     dropped: int = 0
     numbered: int = 0  # the last number of a delivery that may be lost
     credit: int = 0
@@ -41,34 +98,47 @@ class Deliveries:
     # How many bytes of content its socket takes now; whoever drives the broker sets it.
     room_bytes: float = math.inf
     progress_at: float = 0.0
-    stops: set[str] = field(default_factory=set)
+    waiting: Waiting = field(default_factory=Waiting)
+    is_cut_short: bool = False
+    shown: frozenset[str] | None = None
+    withdrawn: dict[int, int] = field(default_factory=dict)
 
-    def connect(self, connect: Connect, limits: Limits, *, is_new_epoch: bool) -> None:
+    def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
         self.window = max(1, min(connect.window, limits.window))
         self.when_slow = connect.when_slow
         self.credit, self.sent = self.window, 0
+        self.waiting.is_over = False
         if is_new_epoch:
             self.queue.clear()
         if self.unacked is not None:
             self.unacked.rewind()
 
-    def push(self, wanted_by: tuple[int, ...], envelope: Envelope, limits: Limits) -> None:
+    def push(self, ids: tuple[int, ...], envelope: Envelope, limits: ClientLimits) -> None:
         """Queue a delivery that may be lost, at the cost of the oldest when the queue is full."""
-        if len(self.queue) >= limits.queue:
-            self.queue.popleft()
+        queue = self.queue
+        queue.push(ids, envelope)
+        while len(queue.waiting) > limits.queue or queue.size > limits.queue_bytes:
+            queue.pop()
             self.dropped += 1
-        self.queue.append((wanted_by, envelope))
 
-    def sendable(self) -> Iterator[Deliver]:
-        """What can be sent now."""
+    def take_sendable(self, at_most: int) -> list[Deliver]:
+        """What can be sent now; `is_cut_short` says that there is more to look at."""
+        self.is_cut_short = False
+        found: list[Deliver] = []
         while self.sent < self.credit and self.room_bytes > 0:
+            if self.unacked is None and not self.queue.waiting:
+                break
             delivery = self._next()
             if delivery is None:
-                return
+                break
             self.sent += 1
             self.room_bytes -= len(delivery.envelope.content)
-            yield delivery
+            found.append(delivery)
+            if len(found) >= at_most:
+                self.is_cut_short = True
+                break
+        return found
 
     def ack(self, sequence: int, now: float) -> None:
         """The client has everything up to here."""
@@ -88,25 +158,65 @@ class Deliveries:
         self.sent = max(0, self.credit - self.window)
         self.progress_at = now
 
-    def is_full(self, limits: Limits) -> bool:
-        """Whether its publishers should wait."""
-        return self.when_slow == "block" and len(self.queue) >= limits.queue // 4
+    def withdraw(self, id: int) -> None:
+        """What waits for this subscription, and for no other, is not to be delivered."""
+        if self.unacked is not None:
+            self.withdrawn[id] = self.unacked.last
+        self.queue.withdraw(id)
 
-    def has_room(self, limits: Limits) -> bool:
+    def stops_publishers(self, limits: ClientLimits) -> bool:
+        """Whether its publishers should wait."""
+        may_stop = self.when_slow == "block" and not self.waiting.is_over
+        return may_stop and self._is_above(4, limits)
+
+    def has_room(self, limits: ClientLimits) -> bool:
         """Whether its publishers may go on."""
-        return len(self.queue) <= limits.queue // 8
+        return not self._is_above(8, limits)
+
+    def _is_above(self, part: int, limits: ClientLimits) -> bool:
+        """Whether more waits than such a part of what may."""
+        if self.unacked is not None:
+            count, size = len(self.unacked), self.unacked.size
+            return count > limits.owed // part or size > limits.owed_bytes // part
+        return (
+            len(self.queue) > limits.queue // part or self.queue.size > limits.queue_bytes // part
+        )
+
+    @property
+    def owed_bytes(self) -> int:
+        """How much of it the store keeps."""
+        return 0 if self.unacked is None else self.unacked.size
 
     @property
     def is_empty(self) -> bool:
         """Whether the client has everything that was for it."""
-        return not self.queue and (self.unacked is None or not len(self.unacked))
+        return not self.queue.waiting and (self.unacked is None or not len(self.unacked))
 
     def _next(self) -> Deliver | None:
-        if self.unacked is not None and (found := self.unacked.next()) is not None:
-            envelope, ids = ENVELOPES.decode(found.envelope), _IDS.decode(found.note)
-            return Deliver(found.sequence, True, ids, envelope, self.dropped, found.after)
-        if not self.queue:
-            return None
-        self.numbered += 1
-        wanted_by, envelope = self.queue.popleft()
-        return Deliver(self.numbered, False, wanted_by, envelope, self.dropped)
+        skipped = 0
+        while self.unacked is not None and (found := self.unacked.next()) is not None:
+            sequence, after, ids, envelope = found
+            if self.withdrawn:
+                ids = tuple(id for id in ids if self.withdrawn.get(id, -1) < sequence)
+            seen = self._seen(envelope) if ids else None
+            if seen is not None:
+                return Deliver(sequence, True, ids, seen, self.dropped, after)
+            self.unacked.skip(found)
+            skipped += 1
+            if skipped >= SKIPPED_MAX:
+                self.is_cut_short = True
+                return None
+        while self.queue.waiting:
+            ids, envelope = self.queue.pop()
+            seen = envelope if self.shown is None else self._seen(envelope)
+            if seen is not None:
+                self.numbered += 1
+                return Deliver(self.numbered, False, ids, seen, self.dropped)
+        return None
+
+    def _seen(self, envelope: Envelope) -> Envelope | None:
+        """What the client is shown of a notification; None when it may see nothing of it."""
+        if self.shown is None:
+            return envelope
+        left = projected(envelope.content, self.shown)
+        return None if left is None else replace(envelope, content=left)

@@ -7,16 +7,17 @@ to the neighbours that have to know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import count
+from itertools import chain, count
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.routing_table import Key, Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
+from kbn.broker.work import CHANGED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
@@ -34,6 +35,7 @@ class Interests:
         table: RoutingTable,
         send: Callable[[str, Announce], None],
         find: Callable[[str], Neighbour | None],
+        work: Work,
         *,
         gated: bool,
     ) -> None:
@@ -41,13 +43,15 @@ class Interests:
         self.advertisements = Register()
         self._send = send
         self._find = find
+        self._work = work
         self._gated = gated
         self._reader = SubscriptionReader()
         self._keys = count(1)  # for what neighbours announce
 
-    def read(self, text: str, *, is_text: bool) -> Subscription:
+    def read(self, text: str, *, is_text: bool, tokens_max: int | None = None) -> Subscription:
         """The subscription (or advertisement) in a text, or in JSON."""
-        return self._reader.read(text, self.table.ontology, is_text=is_text)
+        ontology = self.table.ontology
+        return self._reader.read(text, ontology, is_text=is_text, tokens_max=tokens_max)
 
     # What clients want and advertise.
 
@@ -68,19 +72,40 @@ class Interests:
 
     # What neighbours announce.
 
-    def announced(self, announce: Announce, neighbour: Neighbour) -> None:
-        """A neighbour says what its side wants or advertises."""
+    def announced(self, announce: Announce, neighbour: Neighbour) -> Iterator[None]:
+        """A neighbour says what its side wants or advertises; taken in step by step.
+
+        The rest is left when its session ends: it says everything again in the next.
+        """
+        channel = neighbour.link.channel
         for number, text in announce.add:
             # An error: its ontology has a term that ours has not. While they differ it is sent
             # everything anyway, and when they agree again it announces anew.
             with suppress(KbnError):
                 self._add(announce, number, text, neighbour)
+            if self._is_enough():
+                yield
+                if neighbour.link.channel is not channel:
+                    return
         for number in announce.drop:
             self._drop(announce, number, neighbour)
+            if self._is_enough():
+                yield
+                if neighbour.link.channel is not channel:
+                    return
         if announce.what == "advertisement":
             self.reconsider(neighbour)
 
+    def _is_enough(self) -> bool:
+        """Count a change of the table; whether the turn has done enough."""
+        self._work.done += CHANGED
+        return self._work.is_spent
+
     def _add(self, announce: Announce, number: int, text: str, neighbour: Neighbour) -> None:
+        announced = neighbour.announced
+        known = announced.subscriptions if announce.what == "interest" else announced.advertisements
+        if number in known:
+            return  # it was told as a change, and again with everything
         key = (neighbour.peer, next(self._keys))
         subscription = self.read(text, is_text=False)
         if announce.what == "interest":
@@ -98,53 +123,67 @@ class Interests:
         elif (advertised := announced.advertisements.pop(number, None)) is not None:
             self._tell(self.advertisements.remove(advertised[0]))
 
-    def completed(self, is_complete: bool, neighbour: Neighbour) -> None:
+    def completed(self, is_complete: bool, neighbour: Neighbour) -> Iterator[None]:
         """A neighbour says whether it has announced everything."""
         neighbour.announced.is_complete = is_complete
-        if is_complete:
-            self._forget_stale(neighbour)
+        return self._forget_stale(neighbour) if is_complete else iter(())
 
-    def forget(self, neighbour: Neighbour) -> None:
+    def forget(self, neighbour: Neighbour) -> Iterator[None]:
         """Forget all that a neighbour wanted and advertised; its session is over."""
         neighbour.begin_session()
         neighbour.link.channel = None
-        self._forget_stale(neighbour)
+        return self._forget_stale(neighbour)
 
-    def _forget_stale(self, neighbour: Neighbour) -> None:
+    def _forget_stale(self, neighbour: Neighbour) -> Iterator[None]:
+        """Forget step by step; what is still there is sent to nobody, or in vain."""
         subscriptions, advertisements = neighbour.announced.take_stale()
+        return self._forgetting(subscriptions, advertisements)
+
+    def _forgetting(self, subscriptions: list[Key], advertisements: list[Key]) -> Iterator[None]:
         for key in subscriptions:
             self._tell(self.table.remove(key))
+            if self._is_enough():
+                yield
         for key in advertisements:
             self._tell(self.advertisements.remove(key))
+            if self._is_enough():
+                yield
 
     # What neighbours are told.
 
-    def join(self, neighbour: Neighbour) -> None:
-        """Work out what a neighbour is to be told, from the beginning."""
+    def join(self, neighbour: Neighbour) -> Iterator[None]:
+        """Work out what a neighbour is to be told, from the beginning, step by step."""
         ontology = self.table.ontology
         if neighbour.role != "child":
-            neighbour.told.subscriptions = self._announcements_for(neighbour.name, ontology)
-            self.table.join(neighbour.name, neighbour.told.subscriptions)
+            told = neighbour.told.subscriptions = self._announcements_for(neighbour.name, ontology)
+            yield from self._joining(self.table, neighbour.name, told)
         if self._gated:
-            neighbour.told.advertisements = Announcements(ontology, "advertisement")
-            self.advertisements.join(neighbour.name, neighbour.told.advertisements)
+            told = neighbour.told.advertisements = Announcements(ontology, "advertisement")
+            yield from self._joining(self.advertisements, neighbour.name, told)
 
-    def leave(self, neighbour: Neighbour) -> None:
+    def _joining(self, register: Register, name: str, told: Announcements) -> Iterator[None]:
+        for to_tell in register.joining(name, told):
+            if to_tell is not None:
+                self._send(*to_tell)
+            if self._is_enough():
+                yield
+
+    def leave(self, neighbour: Neighbour) -> Iterator[None]:
         """A neighbour is one no longer."""
         self.table.leave(neighbour.name)
         self.advertisements.leave(neighbour.name)
-        self.forget(neighbour)
+        return self.forget(neighbour)
 
     def keep_apart(self, names: frozenset[str]) -> None:
         """Tell none of these neighbours what another of them wants (see `broker_move.py`)."""
         self.table.apart = self.advertisements.apart = names
 
-    def everything_for(self, neighbour: Neighbour) -> list[Announce]:
-        """All that a neighbour must be told when a session begins."""
+    def everything_for(self, neighbour: Neighbour) -> Iterator[Announce]:
+        """All that a neighbour must be told when a session begins, in parts."""
         if self._gated:
             self.table.reconsider(neighbour.name)
         told = (neighbour.told.subscriptions, neighbour.told.advertisements)
-        return [each.everything() for each in told if each is not None and each.filters]
+        return chain.from_iterable(each.everything() for each in told if each is not None)
 
     def reconsider(self, neighbour: Neighbour) -> None:
         """Tell a neighbour what has become, or is no longer, worth telling it."""
@@ -219,7 +258,7 @@ class Interests:
                     unknown.append((key, error))
         return unknown
 
-    def learn_again(self, neighbour: Neighbour) -> None:
+    def learn_again(self, neighbour: Neighbour) -> Iterator[None]:
         """After a change of the table: have a neighbour say everything again, and be told anew."""
         neighbour.announced.subscriptions = {}
         neighbour.announced.stale_subscriptions = []
@@ -227,4 +266,5 @@ class Interests:
         if neighbour.role != "child":
             neighbour.told.subscriptions = self.table.told(neighbour.name)
             if neighbour.told.subscriptions is None:
-                self.join(neighbour)
+                return self.join(neighbour)
+        return iter(())

@@ -26,20 +26,29 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from msgspec import Meta, Struct
 
 from kbn.broker.administration import AdminBody, AdminResult
+from kbn.broker.fields import (
+    BROKERS_MAX,
+    Count,
+    HopCount,
+    Name,
+    NameOrNone,
+    Names,
+    Number,
+    Seconds,
+    Sequence,
+    Text,
+)
 
 VERSION = 1
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
 ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
-# What counts: never negative, and never too large for any store.
-Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
-
 
 class Peer(NamedTuple):
-    """Whom a broker talks to."""
+    """Whom a broker talks to; of one that it never met, `name` is the url."""
 
-    kind: Literal["broker", "client"]
+    kind: Literal["broker", "client", "unmet"]
     name: str
 
 
@@ -67,18 +76,20 @@ class Envelope(Struct, frozen=True, array_like=True):
 
     `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
     handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
-    know who wants it (nobody advertised it), so it is carried to every broker.
+    know who wants it (nobody advertised it), so it is carried to every broker. Its first broker
+    vouches for the name of the publisher, and with `by_manager` that it may manage.
     """
 
-    publisher: str
+    publisher: Name
     epoch: Number
     number: Number
-    time: float
+    time: Seconds
     content: bytes
     durable: bool = False
-    hops: Number = 0
+    hops: HopCount = 0
     everywhere: bool = False
-    path: tuple[str, ...] | None = None
+    path: Names | None = None
+    by_manager: bool = False
 
     @property
     def id(self) -> NotificationId:
@@ -101,10 +112,10 @@ class Connect(Message, frozen=True, tag="connect"):
     `published`: durable notifications up to this number are stored somewhere already.
     """
 
-    client: str
+    client: Name
     epoch: Number
     version: Number = VERSION
-    token: str = ""
+    token: Text = ""
     durable: bool = False
     window: Number = 1000
     when_slow: Literal["drop", "block"] = "drop"
@@ -160,7 +171,7 @@ class Leave(Message, frozen=True, tag="leave"):
 class DeliverAck(Message, frozen=True, tag="deliver-ack"):
     """Durable deliveries up to this number are safe with me."""
 
-    number: Number
+    number: Sequence
 
 
 class Credit(Message, frozen=True, tag="credit"):
@@ -182,8 +193,8 @@ class Hops(Message, frozen=True, tag="hops"):
     Those who published most are named.
     """
 
-    counts: tuple[tuple[Number, Number], ...]
-    publishers: tuple[tuple[str, Number], ...] = ()
+    counts: tuple[tuple[HopCount, Count], ...]
+    publishers: tuple[tuple[Name, Count], ...] = ()
 
 
 class Alive(Message, frozen=True, tag="alive"):
@@ -196,45 +207,47 @@ class Alive(Message, frozen=True, tag="alive"):
 class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
-    `in_order` that notifications of one publisher reach it in their order, always.
+    `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
+    the deliveries to this client that were dropped, as in `Deliver`.
     """
 
-    broker: str
-    epoch: int
-    ontology: str
-    taken: int
-    credit: int
+    broker: Name
+    epoch: Number
+    ontology: Text
+    taken: Number
+    credit: Sequence
     keeps: bool
     resumed: bool
     in_order: bool
-    version: int = VERSION
+    version: Number = VERSION
+    dropped: Sequence = 0
 
 
 class PubAck(Message, frozen=True, tag="puback"):
     """Durable notifications up to this number are stored."""
 
-    number: int
+    number: Number
 
 
 class Done(Message, frozen=True, tag="done"):
     """A `Subscribe`, `Unsubscribe`, `Advertise` or `Unadvertise` was carried out."""
 
-    what: str
-    id: int
+    what: Text
+    id: Number
 
 
 class BarrierReached(Message, frozen=True, tag="barrier-reached"):
-    request: int
+    request: Number
 
 
 class Left(Message, frozen=True, tag="left"):
-    request: int
+    request: Number
 
 
 class AdminReply(Message, frozen=True, tag="admin-reply"):
     """What became of an `AdminRequest`."""
 
-    request: int
+    request: Number
     body: AdminResult
 
 
@@ -245,10 +258,10 @@ class Refused(Message, frozen=True, tag="refused"):
     which of a publisher's two series of numbers the number of a notification is in.
     """
 
-    what: str
-    reference: int
-    kind: str
-    reason: str
+    what: Text
+    reference: Sequence
+    kind: Text
+    reason: Text
     durable: bool = False
 
 
@@ -260,35 +273,35 @@ class Deliver(Message, frozen=True, tag="deliver"):
     and waits until it is repeated. `dropped` counts what was dropped because the client was slow.
     """
 
-    number: int
+    number: Sequence
     durable: bool
-    subscriptions: tuple[int, ...]
+    subscriptions: tuple[Number, ...]
     envelope: Envelope
-    dropped: int = 0
-    after: int = 0
+    dropped: Sequence = 0
+    after: Sequence = 0
 
 
 class Redirect(Message, frozen=True, tag="redirect"):
     """Move to that broker: the client goes there, and then says `Leave` here."""
 
-    broker: str
-    url: str
+    broker: Name
+    url: Text
 
 
 class ReportHops(Message, frozen=True, tag="report-hops"):
     """Say `Hops` now, and then every so many seconds; 0: only now."""
 
-    every_s: float = 0.0
+    every_s: Seconds = 0.0
 
 
 class NewOntology(Message, frozen=True, tag="new-ontology"):
-    ontology: str
+    ontology: Text
 
 
 class Grant(Message, frozen=True, tag="grant"):
     """So many notifications, in all since `Connect`, may be published."""
 
-    total: int
+    total: Sequence
 
 
 # Between brokers, about the link.
@@ -300,8 +313,8 @@ class Who(Message, frozen=True, tag="who"):
     `broker` is the speaker's name, empty for a client. Whoever connects knows an address only.
     """
 
-    broker: str = ""
-    version: int = VERSION
+    broker: NameOrNone = ""
+    version: Number = VERSION
 
 
 class Greet(Message, frozen=True, tag="greet"):
@@ -312,23 +325,24 @@ class Greet(Message, frozen=True, tag="greet"):
     greeted the other's current epoch with the same view.
     """
 
-    broker: str
+    broker: Name
     epoch: Number
     heard: Number
     role: Literal["peer", "parent", "child"]
-    ontology: str
-    view: str = ""
-    states: tuple[LinkState, ...] = ()
-    version: int = VERSION
-    token: str = ""
+    ontology: Text
+    view: Text = ""
+    states: Annotated[tuple[LinkState, ...], Meta(max_length=BROKERS_MAX)] = ()
+    version: Number = VERSION
+    token: Text = ""
 
 
 class LinkState(Struct, frozen=True, array_like=True):
     """What one broker says of its own links: the newest `number` counts."""
 
-    broker: str
+    broker: Name
     number: Number
-    links: tuple[tuple[str, bool], ...]  # neighbour, is up
+    # Each neighbour, and whether the link to it is up.
+    links: Annotated[tuple[tuple[Name, bool], ...], Meta(max_length=BROKERS_MAX)]
 
 
 class Frame(Message, frozen=True, tag="frame"):
@@ -367,11 +381,11 @@ class Bye(Message, frozen=True, tag="bye"):
     drop the link: do not come back.
     """
 
-    broker: str
+    broker: Name
     epoch: Number
-    reason: str = ""
+    reason: Text = ""
     cause: ByeCause = "refused"
-    token: str = ""
+    token: Text = ""
 
 
 # Between brokers, inside frames.
@@ -384,8 +398,8 @@ class Announce(Message, frozen=True, tag="announce"):
     """
 
     what: Literal["interest", "advertisement"]
-    add: tuple[tuple[int, str], ...] = ()
-    drop: tuple[int, ...] = ()
+    add: tuple[tuple[Number, str], ...] = ()
+    drop: tuple[Number, ...] = ()
 
 
 class Complete(Message, frozen=True, tag="complete"):
@@ -400,14 +414,14 @@ class Wave(Message, frozen=True, tag="wave"):
     The waves of a broker's own move are numbered apart from those that serve barriers.
     """
 
-    origin: str
+    origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
 
 
 class Echo(Message, frozen=True, tag="echo"):
-    origin: str
+    origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
@@ -416,14 +430,14 @@ class Echo(Message, frozen=True, tag="echo"):
 class Forward(Message, frozen=True, tag="forward"):
     """A notification that I keep until you say `Ack` with its sequence; sequences increase."""
 
-    sequence: Number
+    sequence: Sequence
     envelope: Envelope
 
 
 class Ack(Message, frozen=True, tag="ack"):
     """Everything up to this sequence is safe with me."""
 
-    sequence: Number
+    sequence: Sequence
 
 
 Body: TypeAlias = Announce | Complete | Wave | Echo | Forward | Ack

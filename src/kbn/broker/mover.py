@@ -10,11 +10,12 @@ from msgspec import msgpack
 
 from kbn.broker.broker_move import Action, BrokerMove, Event, why_it_stayed
 from kbn.broker.interests import Interests
-from kbn.broker.kept import ENVELOPES, Kept
-from kbn.broker.messages import BestEffort, ByeCause, Echo, Forward, Peer, Wave
+from kbn.broker.kept import Kept
+from kbn.broker.messages import BestEffort, ByeCause, Echo, Forward, Wave
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_sessions import NeighbourSessions
 from kbn.broker.store import Store
+from kbn.broker.unmet import queue_of
 from kbn.broker.waves import Waves
 
 _MARK = "move"
@@ -87,7 +88,8 @@ class Mover:
         mark = self._store.marked(_MARK)
         if mark is None:
             return
-        old, new = (Peer("broker", name) for name in msgpack.decode(mark, type=tuple[str, str]))
+        names = msgpack.decode(mark, type=tuple[str, str])
+        old, new = (queue_of(self._store, name) for name in names)
         for each in self._store.unacked(new, 0, self._store.unacked_count(new)):
             self._store.push(old, next(sequences), self._store.keep(each.envelope))
         self._store.forget_unacked(new)
@@ -229,8 +231,8 @@ class Mover:
         self._store.unmark(_MARK)
         new, old = self._neighbours.by_name[move.new], self._neighbours.by_name.get(move.old)
         if old is not None:
-            for body in new.unacked.take_all():
-                self._broker.pass_on(old, Kept(self._store, ENVELOPES.decode(body)))
+            for envelope in new.unacked.take_all():
+                self._broker.pass_on(old, Kept(self._store, envelope))
             for envelope in new.best_effort.waiting:
                 self._broker.pass_on(old, Kept(self._store, envelope))
         self._broker.part_with(move.new, "not moving here after all", "moved")

@@ -17,7 +17,7 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
-from kbn.broker.messages import Echo, Envelope, Peer, Wave
+from kbn.broker.messages import Body, Echo, Envelope, Peer, Wave
 from kbn.broker.routing_table import Key
 from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
@@ -75,11 +75,17 @@ class Announced:
 
 @dataclass(slots=True)
 class Told:
-    """What a neighbour is told of everybody else, where it is told at all."""
+    """What a neighbour is told of everybody else, where it is told at all.
+
+    `pending` counts what is still being worked out or told, turn by turn. `waves` wait for that:
+    when a wave arrives, all that was wanted before it is known.
+    """
 
     subscriptions: Announcements | None = None
     advertisements: Announcements | None = None
     is_complete: bool = False
+    pending: int = 0
+    waves: list[Wave | Echo] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -118,14 +124,17 @@ class Neighbour:
     role: Role
     link: Link
     unacked: UnackedQueue
+    best_effort: BestEffortQueue
     token: str = ""
+    since: int = 0  # its sequences are above this one
     announced: Announced = field(default_factory=Announced)
     told: Told = field(default_factory=Told)
     received: Received = field(default_factory=Received)
-    best_effort: BestEffortQueue = field(default_factory=BestEffortQueue)
     # Waves and echoes that must not overtake the notifications queued before them: behind which
     # sequence and which best-effort one each waits.
     behind: deque[tuple[int, int, Wave | Echo]] = field(default_factory=deque)
+    # What it said and must wait, because there is no room for the first of it (see `room.py`).
+    held: deque[Body] = field(default_factory=deque)
 
     @property
     def name(self) -> str:
@@ -155,9 +164,11 @@ class Neighbour:
         self.link.channel = Channel(self.link.our_epoch, self.link.epoch)
         self.announced.begin_session()
         self.told.is_complete = False
+        self.told.waves.clear()
         self.received.begin_session()
         self.best_effort.begin_session()
         self.behind.clear()
+        self.held.clear()
         self.unacked.rewind()
 
     def put_behind(self, body: Wave | Echo) -> None:

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from msgspec import msgpack
 
+from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.greetings import Greetings
-from kbn.broker.kept import ENVELOPES
+from kbn.broker.limits import BrokerLimits
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
 from kbn.broker.neighbour import Link, Neighbour, Role
 from kbn.broker.neighbour_traffic import NeighbourTraffic
@@ -20,6 +21,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.unmet import UnmetPeers, queue_of
 from kbn.errors import InvalidInputError
 
 Routing = Literal["hierarchical", "acyclic", "general"]
@@ -31,7 +33,7 @@ class NeighbourSessions:
     """The neighbours of one broker, by name.
 
     `tree` is what the broker knows of the whole network; only general peers use it. `greetings` and
-    `traffic` say and hear what belongs to the links.
+    `traffic` say and hear what belongs to the links. `unmet` are those to come.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class NeighbourSessions:
         unacked_of: Callable[[Peer], UnackedQueue],
     ) -> None:
         self.by_name: dict[str, Neighbour] = {}
+        self.queue_bytes = BrokerLimits().neighbour_queue_bytes
         self.tree = SpanningTree(name, epoch << 20)
         self.traffic = NeighbourTraffic(self.by_name, store, outbox)
+        self.unmet = UnmetPeers(store, unacked_of)
         self._name = name
         self._is_general = routing == "general"
         self._routing = routing
@@ -80,7 +84,9 @@ class NeighbourSessions:
         """A new neighbour, with what the store has of it."""
         peer = Peer("broker", name)
         # It may not have heard that we left it, and be in a session with us: this is another.
-        neighbour = Neighbour(peer, role, Link(self.next_epoch()), self._unacked_of(peer))
+        unacked = self._unacked_of(queue_of(self._store, name))
+        link, best_effort = Link(self.next_epoch()), BestEffortQueue(self.queue_bytes)
+        neighbour = Neighbour(peer, role, link, unacked, best_effort, since=unacked.last)
         received = neighbour.received
         received.sequence = received.acked = int(self._store.marked(f"received/{name}") or 0)
         if (past := self._store.marked(f"past/{name}")) is not None:
@@ -127,7 +133,8 @@ class NeighbourSessions:
         return not self._is_general or neighbour.name in self.tree.neighbours
 
     def names_in_tree(self) -> list[str]:
-        return [neighbour.name for neighbour in self.in_tree()]
+        """Whom waves go to; for one that was never met they wait, under its url."""
+        return [*(neighbour.name for neighbour in self.in_tree()), *self.unmet]
 
     def set_link(self, name: str, is_up: bool) -> bool:
         """Record whether one of our links is up; returns whether the tree is another now."""
@@ -145,14 +152,26 @@ class NeighbourSessions:
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
             neighbour.link.agrees = neighbour.link.ontology == digest
 
+    def end(self, neighbour: Neighbour) -> None:
+        """End a session; a new one begins with what there is to say then."""
+        neighbour.link.our_epoch, neighbour.link.channel = self.next_epoch(), None
+        neighbour.held.clear()
+        if neighbour.link.is_connected:
+            self.greetings.greet(neighbour)
+
+    def end_overfull(self) -> None:
+        """End the sessions in which too much was not heard: it is not kept for ever."""
+        for name in self.traffic.overfull:
+            self.end(self.by_name[name])
+        self.traffic.overfull.clear()
+
     def end_all(self) -> list[Envelope]:
         """End all sessions, because the tree is another; returns what is not acknowledged."""
         epoch = self.next_epoch()
         unacked: dict[NotificationId, Envelope] = {}
         for neighbour in self.by_name.values():
             neighbour.link.our_epoch, neighbour.link.channel = epoch, None
-            for body in neighbour.unacked.take_all():
-                envelope = ENVELOPES.decode(body)
+            for envelope in neighbour.unacked.take_all():
                 unacked[envelope.id] = envelope
             neighbour.announced.is_complete = neighbour.told.is_complete = False
         return list(unacked.values())
@@ -164,6 +183,7 @@ class NeighbourSessions:
         With `parents_tell`, parents advertise: what they have not said counts too.
         """
         neighbours = self.in_tree()
+        is_unmet = self.unmet.may_subscribe(parents_count=parents_tell)
         unsure = [
             each.name
             for each in neighbours
@@ -171,7 +191,8 @@ class NeighbourSessions:
         ]
         for neighbour in neighbours:
             other = apart if neighbour.name in apart else {neighbour.name}
-            is_complete = all(name in other for name in unsure)
+            is_told = not is_unmet and not neighbour.told.pending
+            is_complete = is_told and all(name in other for name in unsure)
             if neighbour.link.channel is not None and neighbour.told.is_complete != is_complete:
                 neighbour.told.is_complete = is_complete
                 self.traffic.send_to(neighbour, Complete(is_complete))
@@ -210,6 +231,9 @@ class NeighbourSessions:
             "wants": len(neighbour.announced.subscriptions),
             "told": 0 if told is None else len(told.filters),
             "unacked": len(neighbour.unacked),
+            "unacked_bytes": neighbour.unacked.size,
             "queued": len(neighbour.best_effort.waiting),
+            "queued_bytes": neighbour.best_effort.size,
+            "held": len(neighbour.held),
             "dropped": neighbour.best_effort.dropped,
         }

@@ -10,24 +10,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbn.broker.kept import ENVELOPES, Kept
+from kbn.broker.kept import Kept
 from kbn.broker.messages import Ack, BestEffort, Body, Echo, Forward, Frame, Heard, Wave
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import Store
+from kbn.broker.unacked import UnackedQueue
 
 FORWARDED_AHEAD_MAX = 512
+FORWARDED_AHEAD_BYTES_MAX = 16 << 20
 """The most durable notifications sent ahead of what a neighbour has acknowledged."""
+
+UNHEARD_BYTES_MAX = 64 << 20
+"""The most that is kept to be repeated to a neighbour in one session; more ends the session."""
+
+
+def has_room(unacked: UnackedQueue) -> bool:
+    """Whether one more may be on its way."""
+    is_little = unacked.in_flight_bytes < FORWARDED_AHEAD_BYTES_MAX
+    return is_little and unacked.in_flight < FORWARDED_AHEAD_MAX
 
 
 class NeighbourTraffic:
     """Sends to the neighbours, and takes in what they send.
 
-    `paused` names a neighbour whose notifications wait for now, during a move.
+    `paused` names a neighbour whose notifications wait for now, during a move. In the sessions of
+    those that are `overfull`, too much was not heard.
     """
 
     def __init__(self, by_name: Mapping[str, Neighbour], store: Store, outbox: Outbox) -> None:
         self.paused: str | None = None
+        self.overfull: list[str] = []
         self._by_name = by_name
         self._store = store
         self._outbox = outbox
@@ -50,19 +63,29 @@ class NeighbourTraffic:
         """Send a wave or an echo, after the notifications that wait.
 
         Notifications for a paused neighbour wait for the waves of our own move. The waves of a
-        rival move are sent at once, or the two moves would wait for each other.
+        rival move are sent at once, or the two moves would wait for each other. All wait until the
+        neighbour has been told what is wanted here.
         """
         neighbour = self._by_name.get(name)
-        if name == self.paused and body.kind == "move":
+        if neighbour is not None and neighbour.told.pending:
+            neighbour.told.waves.append(body)
+        elif name == self.paused and body.kind == "move":
             self.send(name, body)
         elif neighbour is not None and neighbour.link.channel is not None:
             neighbour.put_behind(body)
             self._follow(neighbour)
 
+    def was_told(self, neighbour: Neighbour) -> None:
+        """A neighbour has been told all for now: the waves that waited for it can go."""
+        if not neighbour.told.pending:
+            waves, neighbour.told.waves = neighbour.told.waves, []
+            for body in waves:
+                self.send_wave(neighbour.name, body)
+
     def pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         """Queue a notification for a neighbour, and send what can be sent."""
         if kept.envelope.durable:
-            neighbour.unacked.push(kept.key(), b"", kept.body())
+            neighbour.unacked.push(kept)
             self.forward(neighbour)
         else:
             neighbour.best_effort.push(kept.envelope)
@@ -73,11 +96,11 @@ class NeighbourTraffic:
         if self.paused is not None and neighbour.name == self.paused:
             return
         unacked, channel = neighbour.unacked, neighbour.link.channel
-        while channel is not None and unacked.in_flight < FORWARDED_AHEAD_MAX:
+        while channel is not None and has_room(unacked):
             found = unacked.next()
             if found is None:
                 break
-            self.send_to(neighbour, Forward(found.sequence, ENVELOPES.decode(found.envelope)))
+            self.send_to(neighbour, Forward(found.sequence, found.envelope))
         self._follow(neighbour)
 
     def send_best_effort(self, neighbour: Neighbour) -> None:
@@ -145,6 +168,8 @@ class NeighbourTraffic:
             channel, received = neighbour.link.channel, neighbour.received
             if channel is None:
                 continue
+            if channel.unheard_bytes > UNHEARD_BYTES_MAX:
+                self.overfull.append(neighbour.name)
             if received.acked < received.sequence:
                 received.acked = received.sequence
                 self.send_to(neighbour, Ack(received.sequence))

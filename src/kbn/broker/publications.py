@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbn.broker.access import Limits
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Publish
 
 
@@ -23,7 +23,7 @@ class Publications:
     granted: int = 0
     waits_for: set[str] = field(default_factory=set)
 
-    def connect(self, connect: Connect, limits: Limits, *, is_new_epoch: bool) -> None:
+    def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection."""
         self.published, self.granted = 0, limits.publish_ahead
         self.stored = max(0 if is_new_epoch else self.stored, connect.published)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kbn.broker.routing_table import Wanted
-
-# No tree is so deep: a notification that has passed so many brokers goes round in a cycle.
-HOPS_MAX = 1_000
 
 
 class NextHop(Protocol):
@@ -43,7 +40,7 @@ class Targets(NamedTuple, Generic[Hop]):
 def route(
     wanted: Wanted,
     came_from: str | None,
-    hops: Iterable[Hop],
+    hops: Collection[Hop],
     *,
     everywhere: bool = False,
     move: Passage | None = None,
@@ -56,11 +53,15 @@ def route(
     want everything. It never goes back, and during a move only where the move lets it pass.
     """
     wanting = wanted.neighbours
-    neighbours = [
-        hop
-        for hop in hops
-        if (everywhere or hop.name in wanting or hop.wants_everything) and hop.name != came_from
-    ]
+    neighbours = (
+        [
+            hop
+            for hop in hops
+            if (everywhere or hop.name in wanting or hop.wants_everything) and hop.name != came_from
+        ]
+        if hops
+        else []
+    )
     if move is not None:
         neighbours = [hop for hop in neighbours if move.lets_pass(came_from, hop.name)]
     return Targets({} if is_repetition else wanted.clients, neighbours)

@@ -61,9 +61,23 @@ class Register:
 
     def join(self, name: str, announcements: Announcements) -> None:
         """A neighbour joins that is to be told."""
+        for _ in self.joining(name, announcements):
+            pass
+
+    def joining(self, name: str, announcements: Announcements) -> Iterator[ToTell | None]:
+        """A neighbour joins, in steps: each gives what it must be told, if anything.
+
+        What is entered and taken out between the steps is told as always.
+        """
         self._told[name] = announcements
-        for key, subscription in self._not_from(name):
-            announcements.add(key, subscription)
+        for key, _ in list(self._not_from(name)):
+            subscription = self._entries.get(key)
+            if subscription is None or key in announcements:
+                continue
+            if self._told.get(name) is not announcements:
+                return
+            announce = announcements.add(key, subscription)
+            yield None if announce is None else (name, announce)
 
     def told(self, name: str) -> Announcements | None:
         """What a neighbour is told, if it is told anything."""

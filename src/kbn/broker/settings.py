@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from kbn.broker.access import AllowAll, Authorizer, Limits
+from kbn.broker.access import AllowAll, Authorizer
+from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
@@ -21,7 +22,8 @@ class SettingsGiven(TypedDict, total=False):
     keeps: bool
     advertisements: bool
     authorizer: Authorizer | None
-    limits: Limits | None
+    limits: ClientLimits | None
+    broker_limits: BrokerLimits | None
     keeps_roots: bool
     now: float
     heartbeat_s: float
@@ -42,7 +44,8 @@ class Settings:
     keeps: bool = True
     advertisements: bool = False
     authorizer: Authorizer = field(default_factory=AllowAll)
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    broker_limits: BrokerLimits = field(default_factory=BrokerLimits)
     heartbeat_s: float = 1.0
     dead_after_s: float = 5.0
     retransmit_s: float | None = None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from kbn.broker.fields import BROKERS_MAX, NUMBER_MAX
 from kbn.broker.messages import LinkState
 
 Edge = tuple[str, str]
@@ -57,10 +58,12 @@ class SpanningTree:
             known = self._states.get(state.broker)
             if known is not None and known.number >= state.number:
                 continue
+            if known is None and len(self._states) >= BROKERS_MAX:
+                continue  # nobody could be told of more
             news = True
             if state.broker == self._name:  # of an earlier epoch of ours
                 mine = self._states[self._name]
-                self._states[self._name] = LinkState(self._name, state.number + 1, mine.links)
+                self._states[self._name] = LinkState(self._name, _above(state.number), mine.links)
             else:
                 self._states[state.broker] = state
         return news, news and self._recompute()
@@ -70,7 +73,7 @@ class SpanningTree:
         stated = tuple(sorted(links.items()))
         if stated == mine.links:
             return False
-        self._states[self._name] = LinkState(self._name, mine.number + 1, stated)
+        self._states[self._name] = LinkState(self._name, _above(mine.number), stated)
         return self._recompute()
 
     def _recompute(self) -> bool:
@@ -99,6 +102,11 @@ class SpanningTree:
             for edge, ends in said.items()
             if len(ends) == 2 or any(end not in self._states for end in edge)
         }
+
+
+def _above(number: int) -> int:
+    """A newer number, while there is one: only a broker out of its mind uses them up."""
+    return min(number + 1, NUMBER_MAX)
 
 
 def spanning_tree(links: dict[Edge, bool]) -> frozenset[Edge]:

@@ -1,7 +1,7 @@
 """The store in an SQLite file: what a broker must not lose outlives its process.
 
-Changes are collected and written in one transaction at `commit`. The file is in WAL mode, and one
-broker at a time has it.
+Changes are collected and written in one transaction at `commit`. `StoreFile` has the file, which is
+in WAL mode; `storage/` says how damage to it is noticed, and what is done then.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kbn.broker.messages import Peer
 from kbn.broker.sqlite_advice import advice
+from kbn.broker.storage import VERSIONS, AfterDamage, Repaired, StoreFile, StoreVersion, Sync, rows
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
@@ -28,66 +29,56 @@ from kbn.broker.store import (
     clamped,
     no_client,
     no_publication,
+    up_to_bytes,
 )
-from kbn.errors import InvalidInputError, KbnError
-
-# The file. `application_id` and `user_version` are SQLite's own places for whose file it is.
-
-_OURS = 0x6B626E62  # "kbnb"
-_VERSION = 2
-_TABLES = [
-    "CREATE TABLE client (name TEXT PRIMARY KEY, window INTEGER NOT NULL, when_slow TEXT NOT NULL)"
-    " WITHOUT ROWID",
-    "CREATE TABLE subscription (client TEXT NOT NULL, id INTEGER NOT NULL, json TEXT NOT NULL,"
-    " PRIMARY KEY (client, id)) WITHOUT ROWID",
-    "CREATE TABLE body (key INTEGER PRIMARY KEY, envelope BLOB NOT NULL)",
-    "CREATE TABLE unacked (kind TEXT NOT NULL, name TEXT NOT NULL, sequence INTEGER NOT NULL,"
-    " key INTEGER NOT NULL, note BLOB NOT NULL, PRIMARY KEY (kind, name, sequence)) WITHOUT ROWID",
-    "CREATE INDEX unacked_by_key ON unacked (key)",
-    "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE seen (number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE)",
-]
+from kbn.errors import InvalidInputError
 
 # How much is collected in memory before it is handed to SQLite, still uncommitted.
 _COLLECTED_BYTES_MAX = 16 * 2**20
 _BYTES_PER_ROW = 200
 
-# The write-ahead log is folded into the file when it has so many pages of 4 KiB. That waits for the
-# disk, so not too often; and a page that changed several times is folded in once.
-_PAGES_PER_CHECKPOINT = 4000
+INSERT = {table.name: table.insert for table in rows.TABLES}
+INSERT["mark"] = INSERT["mark"].replace("INSERT", "INSERT OR REPLACE")
 
 
 class SqliteStore:
-    """A store in a file, for one broker at a time.
+    """A store in a file, for one broker at a time; others may read the file meanwhile.
 
     With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
     the operating system: it survives the broker's end, but not a power failure. Not for
     several threads at once.
+
+    A store that is damaged is refused with `StoreDamagedError`; with `after_damage="repair"` it is
+    repaired first, and `repaired` says what that has done.
     """
 
     _key: int  # of the newest body
     _newest: int  # the number of the newest id seen
     _forgotten: int  # ids up to this number are forgotten, wherever they still are
 
-    def __init__(self, path: str | Path, sync: Literal["normal", "full"] = "normal") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        sync: Sync = "normal",
+        after_damage: AfterDamage = "refuse",
+        *,
+        versions: Sequence[StoreVersion] = VERSIONS,
+    ) -> None:
         if sync not in ("normal", "full"):
             raise InvalidInputError(f"sync is 'normal' or 'full', not {sync!r}")
         self._path = str(path)
-        self._sync = sync
+        self._file = StoreFile(self._path, sync, after_damage, versions)
+        self._connection = self._file.connection
         try:
-            self._connection = _opened(self._path)
-        except sqlite3.Error as error:
-            raise StoreError(_advice(error), path=self._path) from error
-        try:
-            self._set_sync(sync)
-            _prepare(self._connection, self._path)
             self._reload()
         except sqlite3.Error as error:
             self._connection.close()
             raise StoreError(_advice(error), path=self._path) from error
-        except KbnError:
-            self._connection.close()
-            raise
+
+    @property
+    def repaired(self) -> Repaired | None:
+        """What was repaired when the store was opened, if anything was."""
+        return self._file.repaired
 
     @property
     def is_dirty(self) -> bool:
@@ -102,34 +93,45 @@ class SqliteStore:
         )
 
     def clients(self) -> list[KeptClient]:
-        kept = {
-            name: KeptClient(name, window, when_slow)
-            for name, window, when_slow in self._query("SELECT * FROM client ORDER BY name")
-        }
-        for client, id, json in self._query("SELECT * FROM subscription ORDER BY client, id"):
+        kept = {}
+        for name, window, when_slow, checksum in self._query(
+            "SELECT name, window, when_slow, checksum FROM client ORDER BY name"
+        ):
+            self._check("client", name, window, when_slow, checksum)
+            kept[name] = KeptClient(name, window, when_slow)
+        for client, id, json, checksum in self._query(
+            "SELECT client, id, json, checksum FROM subscription ORDER BY client, id"
+        ):
+            self._check("subscription", client, id, json, checksum)
+            if client not in kept:
+                raise self._damaged()
             kept[client].subscriptions[id] = json
         return list(kept.values())
 
     def keep_client(self, name: str, window: int, when_slow: str) -> None:
         check_number(window)
-        self._write("INSERT OR REPLACE INTO client VALUES (?, ?, ?)", name, window, when_slow)
+        check_text(name)
+        self._remove("client", "name = ?", name)
+        checksum = rows.of_client(name.encode(), window, when_slow.encode())
+        self._insert("client", [(name, window, when_slow, checksum)])
 
     def forget_client(self, name: str) -> None:
-        self._write("DELETE FROM subscription WHERE client = ?", name)
-        self._write("DELETE FROM client WHERE name = ?", name)
+        self._remove("subscription", "client = ?", name)
+        self._remove("client", "name = ?", name)
         self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         check_number(id)
+        check_text(subscription_json)
         if not self._query("SELECT 1 FROM client WHERE name = ?", client):
             raise no_client(client)
-        self._write(
-            "INSERT OR REPLACE INTO subscription VALUES (?, ?, ?)", client, id, subscription_json
-        )
+        self._remove("subscription", "client = ? AND id = ?", client, id)
+        checksum = rows.of_subscription(client.encode(), id, subscription_json.encode())
+        self._insert("subscription", [(client, id, subscription_json, checksum)])
 
     def forget_subscription(self, client: str, id: int) -> None:
         check_number(id)
-        self._write("DELETE FROM subscription WHERE client = ? AND id = ?", client, id)
+        self._remove("subscription", "client = ? AND id = ?", client, id)
 
     def keep(self, envelope_bytes: bytes) -> int:
         self._key += 1
@@ -144,27 +146,67 @@ class SqliteStore:
             if sequence <= self._last.get(peer, sequence - 1):
                 self._apply(peer)
         check_sequence(sequence, new.last if new else self._last.get(peer), peer)
-        if key not in self._bodies:
-            self._check_key(key)
+        body = self._bodies.get(key)
+        size = self._size_of(key) if body is None else len(body)
         if new is None:
             new = self._new[peer] = Sequences()
-        new.add(sequence, key, note)
+        new.add(sequence, key, note, size)
         self._collect(len(note))
 
-    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
-        self._apply(peer)
-        if peer in self._new:
-            self._flush()
-        found = self._query(
-            "SELECT sequence, key, note, envelope FROM unacked JOIN body USING (key)"
-            " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-            *(*peer, clamped(after), clamped(max(count, 0))),
+    @property
+    def used_bytes(self) -> int:
+        ((pages,),) = self._query("PRAGMA page_count")
+        ((free,),) = self._query("PRAGMA freelist_count")
+        ((size,),) = self._query("PRAGMA page_size")
+        return int((pages - free) * size) + self._collected_bytes
+
+    def unacked(
+        self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
+    ) -> list[StoredUnacked]:
+        self._settle(peer)
+        statement = (
+            "SELECT sequence, key, note, envelope, unacked.checksum, body.checksum"
+            " FROM unacked LEFT JOIN body USING (key)"
+            " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?"
         )
-        return [StoredUnacked(*each) for each in found]
+        arguments = (*peer, clamped(after), clamped(max(count, 0)))
+        try:
+            found = self._connection.execute(statement, arguments)
+            return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
+    def _whole(self, peer: Peer, found: tuple[Any, ...]) -> StoredUnacked:
+        sequence, key, note, envelope, of_row, of_body = found
+        self._check("unacked", *peer, sequence, key, note, of_row)
+        self._check("body", key, envelope, of_body)
+        return StoredUnacked(sequence, key, note, envelope)
 
     def unacked_count(self, peer: Peer) -> int:
         self._apply(peer)
         return self._stored.get(peer, 0) + len(self._new.get(peer, ()))
+
+    def unacked_bytes(self, peer: Peer) -> int:
+        self._apply(peer)
+        new = self._new.get(peer)
+        return self._stored_bytes.get(peer, 0) + (0 if new is None else new.size)
+
+    def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
+        self._settle(peer)
+        return self._query(
+            "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
+            " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
+            *(*peer, clamped(max(count, 0))),
+        )
+
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        self._settle(peer)
+        if peer not in self._stored:
+            return
+        self._remove_unacked(peer, "sequence = ?", clamped(sequence))
+        if peer in self._stored:
+            find = "SELECT max(sequence) FROM unacked WHERE kind = ? AND name = ?"
+            ((self._last[peer],),) = self._query(find, *peer)
 
     def ack(self, peer: Peer, sequence: int) -> None:
         self._ack_new(peer, sequence)
@@ -182,8 +224,12 @@ class SqliteStore:
     def marked(self, name: str) -> bytes | None:
         if name in self._facts:
             return self._facts[name]
-        found = self._query("SELECT value FROM mark WHERE name = ?", name)
-        return bytes(found[0][0]) if found else None
+        found = self._query("SELECT value, checksum FROM mark WHERE name = ?", name)
+        if not found:
+            return None
+        ((value, checksum),) = found
+        self._check("mark", name, value, checksum)
+        return bytes(value)
 
     def unmark(self, name: str) -> None:
         check_text(name)
@@ -194,12 +240,15 @@ class SqliteStore:
         if self._facts:
             self._flush()
         # Names with a prefix stand together, from the prefix itself on.
-        statement = "SELECT name, value FROM mark WHERE name >= ? ORDER BY name"
+        statement = "SELECT name, value, checksum FROM mark WHERE name >= ? ORDER BY name"
         try:
             found = self._connection.execute(statement, (prefix,))
-            return dict(takewhile(lambda fact: fact[0].startswith(prefix), found))
+            wanted = list(takewhile(lambda fact: fact[0].startswith(prefix), found))
         except sqlite3.Error as error:
             raise self._failed(error) from error
+        for row in wanted:
+            self._check("mark", *row)
+        return {name: value for name, value, _ in wanted}
 
     def saw(self, id: bytes, limit: int) -> None:
         check_limit(limit)
@@ -222,26 +271,31 @@ class SqliteStore:
             return
         self._flush()
         self._bodies.clear()
-        self._write_many(
+        removed = self._write_many(
             "DELETE FROM body WHERE key BETWEEN ? AND ?"
             " AND NOT EXISTS (SELECT 1 FROM unacked WHERE unacked.key = body.key)",
             _spans(self._loose),
         )
+        self._file.tally.rows["body"] -= removed
         self._loose.clear()
         if self._in_transaction():
-            self._query("COMMIT")
+            try:
+                self._file.commit()
+            except sqlite3.Error as error:
+                raise self._failed(error) from error
+            except OSError as error:
+                raise self._mark_failed(error) from error
 
     def rollback(self) -> None:
         if self.is_dirty:
             try:
-                self._connection.rollback()
+                self._file.rollback()
                 self._reload()
             except sqlite3.Error as error:
                 raise StoreError(_advice(error), path=self._path) from error
 
     def close(self) -> None:
-        # Closing a connection undoes its transaction.
-        self._connection.close()
+        self._file.close()
 
     def _reload(self) -> None:
         """Forget what was collected, and learn the little that is kept in memory from the file."""
@@ -253,21 +307,33 @@ class SqliteStore:
         self._acked: dict[Peer, int] = {}
         self._collected_bytes = 0
         self._stored: dict[Peer, int] = {}
+        self._stored_bytes: dict[Peer, int] = {}
         self._last: dict[Peer, int] = {}
         execute = self._connection.execute
-        for kind, name, count, last in execute(
-            "SELECT kind, name, count(*), max(sequence) FROM unacked GROUP BY kind, name"
+        for kind, name, count, last, size in execute(
+            "SELECT kind, name, count(*), max(sequence), sum(length(note) + length(envelope))"
+            " FROM unacked JOIN body USING (key) GROUP BY kind, name"
         ):
             self._stored[Peer(kind, name)] = count
+            self._stored_bytes[Peer(kind, name)] = size
             self._last[Peer(kind, name)] = last
         ((self._key,),) = execute("SELECT coalesce(max(key), 0) FROM body")
         ((self._newest,),) = execute("SELECT coalesce(max(number), 0) FROM seen")
         self._forgotten = 0
 
-    def _check_key(self, key: int) -> None:
+    def _size_of(self, key: int) -> int:
+        """The bytes of a publication that is in the file."""
         check_number(key)
-        if not self._query("SELECT 1 FROM body WHERE key = ?", key):
+        found = self._query("SELECT length(envelope) FROM body WHERE key = ?", key)
+        if not found:
             raise no_publication(key)
+        return int(found[0][0])
+
+    def _settle(self, peer: Peer) -> None:
+        """Bring the file to where the peer is."""
+        self._apply(peer)
+        if peer in self._new:
+            self._flush()
 
     def _ack_new(self, peer: Peer, sequence: int) -> None:
         new = self._new.get(peer)
@@ -289,16 +355,22 @@ class SqliteStore:
             self._apply(peer)
 
     def _ack_stored(self, peer: Peer, sequence: int) -> None:
-        if peer not in self._stored:
-            return
-        removed = self._write(
-            "DELETE FROM unacked WHERE kind = ? AND name = ? AND sequence <= ? RETURNING key",
+        if peer in self._stored:
+            self._remove_unacked(peer, "sequence <= ?", sequence)
+
+    def _remove_unacked(self, peer: Peer, which: str, sequence: int) -> None:
+        removed = self._remove(
+            "unacked",
+            f"kind = ? AND name = ? AND {which}",
             *(*peer, sequence),
+            also="key, length(note)"
+            " + (SELECT length(envelope) FROM body WHERE body.key = unacked.key)",
         )
-        self._loose.update(key for (key,) in removed)
+        self._loose.update(key for _, key, _ in removed)
         self._stored[peer] -= len(removed)
+        self._stored_bytes[peer] -= sum(size for _, _, size in removed)
         if not self._stored[peer]:
-            del self._stored[peer], self._last[peer]
+            del self._stored[peer], self._stored_bytes[peer], self._last[peer]
 
     def _collect(self, size: int) -> None:
         self._collected_bytes += size + _BYTES_PER_ROW
@@ -317,38 +389,82 @@ class SqliteStore:
         self._flush_ids()
 
     def _flush_unacked(self) -> None:
-        rows: list[tuple[object, ...]] = []
+        queued: list[tuple[object, ...]] = []
         bodies: dict[int, bytes] = {}
         for peer, new in self._new.items():
+            begins = self._peer_checksum(peer)
             for sequence, key, note in new.after(-INTEGER_MAX - 2, len(new)):
-                rows.append((*peer, sequence, key, note))
+                checksum = rows.of_queued(begins, sequence, key, note)
+                queued.append((*peer, sequence, key, note, checksum))
                 if key in self._bodies:
                     bodies[key] = self._bodies[key]
-        self._write_many("INSERT INTO body VALUES (?, ?)", list(bodies.items()))
-        self._write_many("INSERT INTO unacked VALUES (?, ?, ?, ?, ?)", rows)
+        checked = [(key, body, rows.of_body(key, body)) for key, body in bodies.items()]
+        self._insert("body", checked)
+        self._insert("unacked", queued)
         for key in bodies:
             del self._bodies[key]
         for peer, new in self._new.items():
             self._stored[peer] = self._stored.get(peer, 0) + len(new)
+            self._stored_bytes[peer] = self._stored_bytes.get(peer, 0) + new.size
             self._last[peer] = new.numbers[-1]
         self._new.clear()
 
     def _flush_facts(self) -> None:
-        gone = [(name,) for name, value in self._facts.items() if value is None]
-        there = [(name, value) for name, value in self._facts.items() if value is not None]
-        self._write_many("DELETE FROM mark WHERE name = ?", gone)
-        self._write_many("INSERT OR REPLACE INTO mark VALUES (?, ?)", there)
+        there = []
+        for name, value in self._facts.items():
+            old = self._query("SELECT checksum FROM mark WHERE name = ?", name)
+            self._file.tally.remove("mark", [checksum for (checksum,) in old])
+            if value is not None:
+                there.append((name, value, rows.of_mark(name.encode(), value)))
+            elif old:
+                self._write("DELETE FROM mark WHERE name = ?", name)
+        self._insert("mark", there)
         self._facts.clear()
 
     def _flush_ids(self) -> None:
         if self._forgotten:
-            self._write("DELETE FROM seen WHERE number <= ?", self._forgotten)
-        kept = [(number, id) for id, number in self._ids.items() if number > self._forgotten]
-        self._write_many("INSERT INTO seen VALUES (?, ?)", kept)
+            self._remove("seen", "number <= ?", self._forgotten)
+        kept = [
+            (number, id, rows.of_seen(number, id))
+            for id, number in self._ids.items()
+            if number > self._forgotten
+        ]
+        self._insert("seen", kept)
         self._ids.clear()
 
-    def _set_sync(self, sync: str) -> None:
-        self._query(f"PRAGMA synchronous = {sync}")
+    def _peer_checksum(self, peer: Peer) -> int:
+        return rows.of_peer(peer.kind.encode(), peer.name.encode())
+
+    def _check(self, table: str, *row: Any) -> None:
+        """Stop at damage that has come since the store was opened; the next start tells all."""
+        if not rows.BY_NAME[table].is_whole(
+            [rows.Text(value.encode()) if type(value) is str else value for value in row]
+        ):
+            raise self._damaged()
+
+    def _damaged(self) -> StoreError:
+        return StoreError(
+            "a row is damaged, and it was whole when the store was opened; see to the disk, "
+            "then to the store (kbn store check)",
+            path=self._path,
+        )
+
+    def _insert(self, table: str, checked: Sequence[tuple[Any, ...]]) -> None:
+        """Add rows, the last column of each being its checksum."""
+        if not checked:
+            return
+        self._write_many(INSERT[table], checked)
+        self._file.tally.add(table, [row[-1] for row in checked])
+
+    def _remove(self, table: str, which: str, *arguments: object, also: str = "") -> list[Any]:
+        """Remove rows; the checksum of each, and what else is asked for."""
+        returning = f"checksum, {also}" if also else "checksum"
+        removed = self._write(
+            f"DELETE FROM {table} WHERE {which} RETURNING {returning}", *arguments
+        )
+        if removed:
+            self._file.tally.remove(table, [row[0] for row in removed])
+        return removed
 
     def _query(self, statement: str, *arguments: object) -> list[Any]:
         try:
@@ -362,12 +478,13 @@ class SqliteStore:
         self._begin()
         return self._query(statement, *arguments)
 
-    def _write_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    def _write_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
+        """Do it for every row; how many rows of the table were changed."""
         if not rows:
-            return
+            return 0
         self._begin()
         try:
-            self._connection.executemany(statement, rows)
+            return self._connection.executemany(statement, rows).rowcount
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -384,9 +501,14 @@ class SqliteStore:
     def _failed(self, error: sqlite3.Error) -> StoreError:
         """The error to tell; goes back to the last commit, for half a change is worse than none."""
         with suppress(sqlite3.Error):
-            self._connection.rollback()
+            self._file.rollback()
             self._reload()
         return StoreError(_advice(error), path=self._path)
+
+    def _mark_failed(self, error: OSError) -> StoreError:
+        self._reload()
+        reason = error.strerror or str(error)
+        return StoreError(f"the mark beside it cannot be written: {reason}", path=self._path)
 
 
 def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
@@ -398,38 +520,6 @@ def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
         else:
             spans.append((key, key))
     return spans
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
-    # One broker at a time: the lock is held until the file is closed.
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    return connection
-
-
-def _prepare(connection: sqlite3.Connection, path: str) -> None:
-    """See whose file it is before anything is changed; make the tables in an empty one."""
-    ((owner,),) = connection.execute("PRAGMA application_id")
-    ((version,),) = connection.execute("PRAGMA user_version")
-    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
-    is_empty = not (owner or version or tables)
-    if not is_empty and owner != _OURS:
-        raise StoreError("a database, but not the store of a broker; name another file", path=path)
-    if not is_empty and version != _VERSION:
-        raise StoreError(
-            f"a store of version {version}, and this is version {_VERSION}; use the kbn that made "
-            "it, or name another file",
-            path=path,
-        )
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_PER_CHECKPOINT}")
-    connection.execute("BEGIN EXCLUSIVE")
-    if is_empty:
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute(f"PRAGMA application_id = {_OURS}")
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    connection.execute("COMMIT")
 
 
 def _advice(error: sqlite3.Error) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -90,11 +91,29 @@ class Store(Protocol):
     def push(self, peer: Peer, sequence: int, key: int, note: bytes = b"") -> None:
         """Queue a kept publication for a peer, with a sequence above its other sequences."""
 
-    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
-        """The first `count` unacked publications of the peer with sequences above `after`."""
+    @property
+    def used_bytes(self) -> int:
+        """About how much room everything kept takes; cheap enough for now and then."""
+
+    def unacked(
+        self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
+    ) -> list[StoredUnacked]:
+        """The first `count` unacked publications of the peer with sequences above `after`.
+
+        No further than the first one with which there are `bytes_max` bytes of them.
+        """
 
     def unacked_count(self, peer: Peer) -> int:
         """How many publications the peer has not acknowledged; cheap."""
+
+    def unacked_bytes(self, peer: Peer) -> int:
+        """How many bytes they have in all, with their notes; cheap."""
+
+    def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
+        """The sequences of the peer's first `count` unacked publications, and the bytes of each."""
+
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        """Remove one publication from those that the peer has not acknowledged."""
 
     def ack(self, peer: Peer, sequence: int) -> None:
         """The peer has everything up to this sequence."""
@@ -152,19 +171,35 @@ def check_sequence(sequence: int, last: int | None, peer: Peer) -> None:
         )
 
 
+def up_to_bytes(bytes_max: int, found: Iterable[StoredUnacked]) -> list[StoredUnacked]:
+    """Those found, no further than the first with which there are so many bytes."""
+    taken: list[StoredUnacked] = []
+    size = 0
+    for each in found:
+        taken.append(each)
+        size += len(each.envelope) + len(each.note)
+        if size >= bytes_max:
+            break
+    return taken
+
+
 def check_limit(limit: int) -> None:
     if limit < 1:
         raise InvalidInputError(f"at least one id must be remembered, not {limit}")
 
 
 class Sequences:
-    """What one peer has not acknowledged: sequences in order, with the key and note of each."""
+    """What one peer has not acknowledged: sequences in order, with the key and note of each.
 
-    __slots__ = ("entries", "numbers")
+    `size` is the bytes of all the publications and notes.
+    """
+
+    __slots__ = ("_entries", "numbers", "size")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        self.entries: dict[int, tuple[int, bytes]] = {}
+        self.size = 0
+        self._entries: dict[int, tuple[int, bytes, int]] = {}
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -173,21 +208,39 @@ class Sequences:
     def last(self) -> int | None:
         return self.numbers[-1] if self.numbers else None
 
-    def add(self, sequence: int, key: int, note: bytes) -> None:
+    def add(self, sequence: int, key: int, note: bytes, size: int) -> None:
+        """Add one; `size` is the bytes of its publication."""
         self.numbers.append(sequence)
-        self.entries[sequence] = key, note
+        self._entries[sequence] = key, note, size + len(note)
+        self.size += size + len(note)
 
     def remove_to(self, last: int) -> list[int]:
         """Take out the sequences up to `last`; their keys."""
         end = bisect_right(self.numbers, last)
-        keys = [self.entries.pop(sequence)[0] for sequence in self.numbers[:end]]
+        keys = [self._removed(sequence) for sequence in self.numbers[:end]]
         del self.numbers[:end]
         return keys
+
+    def remove(self, sequence: int) -> int | None:
+        """Take out one; its key, None when there is none."""
+        if sequence not in self._entries:
+            return None
+        del self.numbers[bisect_right(self.numbers, sequence) - 1]
+        return self._removed(sequence)
 
     def after(self, sequence: int, count: int) -> list[tuple[int, int, bytes]]:
         start = bisect_right(self.numbers, sequence)
         found = self.numbers[start : start + max(count, 0)]
-        return [(sequence, *self.entries[sequence]) for sequence in found]
+        return [(sequence, *self._entries[sequence][:2]) for sequence in found]
+
+    def sizes(self, count: int) -> list[tuple[int, int]]:
+        """The first sequences, with the bytes of each."""
+        return [(each, self._entries[each][2]) for each in self.numbers[: max(count, 0)]]
+
+    def _removed(self, sequence: int) -> int:
+        key, _, size = self._entries.pop(sequence)
+        self.size -= size
+        return key
 
 
 class _Contents:
@@ -198,6 +251,7 @@ class _Contents:
         self.facts: dict[str, bytes] = {}
         self.seen: OrderedDict[bytes, None] = OrderedDict()
         self.bodies: dict[int, bytes] = {}
+        self.body_bytes = 0
         self.claims: Counter[int] = Counter()
         self.unacked: dict[Peer, Sequences] = {}
         self.key = 0
@@ -227,6 +281,7 @@ class _Contents:
     def keep(self, envelope_bytes: bytes) -> int:
         self.key += 1
         self.bodies[self.key] = envelope_bytes
+        self.body_bytes += len(envelope_bytes)
         self.loose.add(self.key)
         return self.key
 
@@ -236,7 +291,7 @@ class _Contents:
         if key not in self.bodies:
             raise no_publication(key)
         self.unacked[peer] = waiting
-        waiting.add(sequence, key, note)
+        waiting.add(sequence, key, note, len(self.bodies[key]))
         self.claims[key] += 1
 
     def ack(self, peer: Peer, sequence: int) -> None:
@@ -246,6 +301,16 @@ class _Contents:
         keys = waiting.remove_to(sequence)
         self.claims.subtract(keys)
         self.loose.update(keys)
+        if not waiting:
+            del self.unacked[peer]
+
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        waiting = self.unacked.get(peer)
+        key = None if waiting is None else waiting.remove(sequence)
+        if key is None:
+            return
+        self.claims[key] -= 1
+        self.loose.add(key)
         if not waiting:
             del self.unacked[peer]
 
@@ -269,7 +334,7 @@ class _Contents:
         """Remove the bodies that no peer needs."""
         for key in self.loose:
             if not self.claims[key]:
-                self.bodies.pop(key, None)
+                self.body_bytes -= len(self.bodies.pop(key, b""))
                 del self.claims[key]
         self.loose.clear()
 
@@ -323,16 +388,36 @@ class MemoryStore:
     def push(self, peer: Peer, sequence: int, key: int, note: bytes = b"") -> None:
         self._do("push", peer, sequence, key, note)
 
-    def unacked(self, peer: Peer, after: int, count: int) -> list[StoredUnacked]:
+    @property
+    def used_bytes(self) -> int:
+        return self._now.body_bytes
+
+    def unacked(
+        self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
+    ) -> list[StoredUnacked]:
         waiting = self._now.unacked.get(peer) or Sequences()
         bodies = self._now.bodies
-        return [
-            StoredUnacked(sequence, key, note, bodies[key])
-            for sequence, key, note in waiting.after(after, count)
-        ]
+        return up_to_bytes(
+            bytes_max,
+            (
+                StoredUnacked(sequence, key, note, bodies[key])
+                for sequence, key, note in waiting.after(after, count)
+            ),
+        )
 
     def unacked_count(self, peer: Peer) -> int:
         return len(self._now.unacked.get(peer, ()))
+
+    def unacked_bytes(self, peer: Peer) -> int:
+        waiting = self._now.unacked.get(peer)
+        return 0 if waiting is None else waiting.size
+
+    def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
+        waiting = self._now.unacked.get(peer)
+        return [] if waiting is None else waiting.sizes(count)
+
+    def take_out(self, peer: Peer, sequence: int) -> None:
+        self._do("take_out", peer, sequence)
 
     def ack(self, peer: Peer, sequence: int) -> None:
         self._do("ack", peer, sequence)

@@ -128,6 +128,16 @@ class Waves:
                 passing.passed_to.add(new)
                 passing.waiting.add(new)
 
+    def renamed(self, old: str, new: str) -> None:
+        """One that was known by its url has a name; it is sent what waits for it as it comes."""
+        for names in (self._waiting, *(each.waiting for each in self._passing.values())):
+            if old in names:
+                names.discard(old)
+                names.add(new)
+        for passing in self._passing.values():
+            if old in passing.passed_to:
+                passing.passed_to.add(new)
+
     def forget(self) -> None:
         """Give up our own wave: nobody waits for it any more."""
         self._served, self._queued, self._waiting = [], [], set()

@@ -121,7 +121,9 @@ class FrameReader:
         self._wanted = HEADER_BYTES
         while end - start >= HEADER_BYTES:
             body = start + HEADER_BYTES
-            length = self._checked(int.from_bytes(data[start:body], "big"))
+            length = int.from_bytes(data[start:body], "big")
+            if not 0 < length <= self.limit_bytes:
+                raise self._broken_by(length)
             if end - body < length:
                 self._wanted = HEADER_BYTES + length
                 break
@@ -130,16 +132,14 @@ class FrameReader:
         self._unfinished += data[start:]
         return frames
 
-    def _checked(self, length: int) -> int:
-        if 0 < length <= self.limit_bytes:
-            return length
+    def _broken_by(self, length: int) -> FrameError:
         self._broken = FrameError(
             f"a frame of {length} bytes; the limit is {self.limit_bytes}"
             if length
             else "a frame of no bytes"
         )
         self._unfinished.clear()
-        raise self._broken
+        return self._broken
 
 
 def decode_first(body: bytes) -> FirstMessage:

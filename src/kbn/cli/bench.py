@@ -68,6 +68,53 @@ def _measure(
 
 
 @dataclass(frozen=True, kw_only=True)
+class MixedOptions:
+    """What `--workload mixed` mixes; each is that of the workload unless it is given."""
+
+    attributes: Annotated[
+        int | None, typer.Option(help="mixed: how many attributes there are (default 20).")
+    ] = None
+    constraints: Annotated[
+        str | None, typer.Option(help="mixed: constraints per filter, as in 1-6 (default) or 20.")
+    ] = None
+    values: Annotated[
+        int | None, typer.Option(help="mixed: distinct values to be equal to (default 10).")
+    ] = None
+    equalities: Annotated[
+        float | None, typer.Option(help="mixed: share of equalities, 0 to 1 (default 0.3).")
+    ] = None
+    skew: Annotated[
+        float | None, typer.Option(help="mixed: exponent of Zipf's law; 0 (default) is even.")
+    ] = None
+    present: Annotated[
+        float | None,
+        typer.Option(help="mixed: share of the attributes a notification has (default 1)."),
+    ] = None
+    selectivity: Annotated[
+        float | None,
+        typer.Option(help="mixed: share of notifications a filter accepts (default 0.001)."),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, as fields of a `Mixture`."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        constraints = given.pop("constraints", None)
+        if constraints is not None:
+            given |= _least_and_most(constraints)
+        return given
+
+
+def _least_and_most(text: str) -> dict[str, int]:
+    least, _, most = text.partition("-")
+    try:
+        return {"least": int(least), "most": int(most or least)}
+    except ValueError:
+        raise InvalidInputError(
+            f"--constraints is a number or two, as in 1-6, not {text!r}"
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Input:
     """What is matched: a named workload, or files."""
 
@@ -76,7 +123,8 @@ class Input:
         typer.Option(
             "--workload",
             "-w",
-            help="podcast (default), operators, equalities, ranges, wide or mixed.",
+            help="podcast (default), operators, equalities, ranges, wide, service, mixed, u20, "
+            "z20, u100, z100, s20, w20, literature, literature-plain or literature-negated.",
         ),
     ] = None
     subscriptions: Annotated[
@@ -100,6 +148,7 @@ class Input:
             exists=True, dir_okay=False, help="Notifications of your own: JSON or JSON Lines."
         ),
     ] = None
+    mixed: MixedOptions
     reasoning: OntologyOptions
 
     def sizes(self) -> tuple[int, int]:
@@ -113,8 +162,13 @@ class Input:
 
     def load(self) -> Workload:
         """The workload that was named, or that of the files."""
-        from kbn.lab import FromFiles, workload
+        from kbn.lab import FromFiles, Mixed, Mixture, workload
 
+        mixture = self.mixed.given()
+        if mixture and self.workload != "mixed":
+            raise InvalidInputError(f"--{next(iter(mixture))} goes with --workload mixed only")
+        if mixture:
+            return Mixed(Mixture(**mixture))
         if self.subscriptions_file is None and self.events_file is None:
             if self.reasoning.ontology:
                 raise InvalidInputError(
@@ -138,6 +192,10 @@ class Engines:
     engines: Annotated[str, typer.Option(help="The engines to run, separated by commas.")] = (
         "index,scan,poset"
     )
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Run the index and this engine only: scan, poset or pivot."),
+    ] = None
     slow_subscriptions: Annotated[
         int, typer.Option(help="How many subscriptions scan and poset get at most.")
     ] = 2_000
@@ -153,11 +211,12 @@ class Engines:
         from kbn.lab import match_bench
 
         subscriptions, events = given.sizes()
+        named = self.engines if self.baseline is None else f"index,{self.baseline}"
         return match_bench.Settings(
             subscriptions=subscriptions,
             events=events,
             seed=given.seed,
-            engines=tuple(name.strip() for name in self.engines.split(",") if name.strip()),
+            engines=tuple(name.strip() for name in named.split(",") if name.strip()),
             slow_subscriptions=self.slow_subscriptions,
             slow_events=self.slow_events,
             time_cap_s=self.time_cap,
@@ -179,12 +238,14 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
     """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
 
     The slow two get the first of the input only, as their rows say, and are compared with the index
-    on just that. Engines that disagree on one answer end the run with exit code 1.
+    on just that. A fourth engine, pivot, scans compiled arrays and gets all. Engines that disagree
+    on one answer end the run with exit code 1.
 
     \b
     Examples:
       kbn bench match
       kbn bench match --workload ranges --subscriptions 1000000 --json
+      kbn bench match --workload mixed --equalities 0.7 --skew 1 --baseline pivot
       kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
     """
     from kbn.lab import match_bench

@@ -26,7 +26,8 @@ def print_match(report: match_bench.Report) -> None:
 
     rows = []
     for engine in report.engines:
-        ratio = engine.details.get("times_index_same_subscriptions")
+        same = engine.details.get("times_index")
+        ratio = engine.details.get("times_index_same_subscriptions", same)
         rows.append(
             [
                 engine.engine,
@@ -56,6 +57,12 @@ def _facts(report: match_bench.Report) -> dict[str, object]:
         details = engine.details
         if engine.engine == "index":
             facts |= _index_facts(details)
+            continue
+        if engine.engine == "pivot":
+            if "times_index" in details:
+                facts["pivot against index"] = (
+                    f"{shown(details['times_index'])} times as long per event, on the same input"
+                )
             continue
         same = details["index_microseconds_per_event_same_subscriptions"]
         facts[f"{engine.engine} against index"] = (

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from kbn.broker import Limits, LinkTo, ServerLimits
+    from kbn.broker import BrokerLimits, ClientLimits, LinkTo, ServerLimits
     from kbn.transport import Watched
 
 
@@ -269,7 +269,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     if options.trigger is not None:
         parse_url(options.trigger)
     reasoning, kept = options.reasoning, options.store
-    limits, server_limits = _limits(options.limit)
+    limits, broker_limits, server_limits = _limits(options.limit)
     links = options.neighbours.links(options.token)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     _warm_up()
@@ -284,6 +284,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         advertisements=options.advertisements,
         keeps_roots=options.keep_roots,
         limits=limits,
+        broker_limits=broker_limits,
         server_limits=server_limits,
     )
     files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
@@ -302,20 +303,22 @@ async def _serve(server: Watched, end_with_stdin: bool) -> None:
     await serve(server)
 
 
-def _limits(given: list[str]) -> tuple[Limits, ServerLimits]:
-    """The limits of clients and of the server, with those changed that were named."""
-    from kbn.broker import Limits
+def _limits(given: list[str]) -> tuple[ClientLimits, BrokerLimits, ServerLimits]:
+    """The limits of clients, broker and server, with those changed that were named."""
+    from kbn.broker import BrokerLimits, ClientLimits
     from kbn.transport import ServerLimits
 
-    kinds = {each.name: kind for kind in (Limits, ServerLimits) for each in fields(kind)}
-    changed: dict[type, dict[str, float]] = {Limits: {}, ServerLimits: {}}
+    kinds: tuple[type[Any], ...] = (ClientLimits, BrokerLimits, ServerLimits)
+    of = {each.name: kind for kind in kinds for each in fields(kind)}
+    changed: dict[type[Any], dict[str, float]] = {kind: {} for kind in kinds}
     for text in given:
         name, _, value = text.partition("=")
-        if name not in kinds:
-            known = ", ".join(sorted(kinds))
+        if name not in of:
+            known = ", ".join(sorted(of))
             raise typer.BadParameter(f"{name!r} is no limit; there are {known}")
-        changed[kinds[name]][name] = _limit_value(name, value)
-    return Limits(**changed[Limits]), ServerLimits(**changed[ServerLimits])  # type: ignore[arg-type]
+        changed[of[name]][name] = _limit_value(name, value)
+    clients, broker, server = (kind(**changed[kind]) for kind in kinds)
+    return clients, broker, server
 
 
 def _limit_value(name: str, text: str) -> float:

@@ -124,7 +124,8 @@ def _print_neighbours(about: dict[str, Any]) -> None:
     known = {each["broker"] for each in about["neighbours"]}
     for link in about.get("links", ()):
         if link["broker"] not in known:
-            rows.append((link["url"], "", link["problem"] or "connecting", "", "", "", "", ""))
+            state, kept = link["problem"] or "connecting", str(link.get("kept") or "")
+            rows.append((link["url"], "", state, "", "", "", kept, ""))
     if rows:
         typer.echo()
         columns = (

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kbn.filters.parsing import parse_lines
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
+    from kbn.filters.sizes import SubscriptionSize, check_parts, notification_size
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
@@ -88,10 +89,12 @@ __all__ = [
     "Operator",
     "Relation",
     "Subscription",
+    "SubscriptionSize",
     "Value",
     "accepts",
     "accepts_by_definition",
     "bag_with_known_kinds",
+    "check_parts",
     "check_value",
     "constraint_from_json",
     "constraint_to_json",
@@ -105,6 +108,7 @@ __all__ = [
     "matches_by_definition",
     "may_intersect",
     "negate_operator",
+    "notification_size",
     "operator_accepts",
     "parse_lines",
     "print_time",
@@ -149,10 +153,13 @@ __getattr__ = on_first_use(
         "Operator": "kbn.filters.operators",
         "Relation": "kbn.filters.values",
         "Subscription": "kbn.filters.model",
+        "SubscriptionSize": "kbn.filters.sizes",
         "Value": "kbn.filters.values",
         "accepts": "kbn.filters.evaluation",
         "accepts_by_definition": "kbn.filters.semantics",
+        "check_parts": "kbn.filters.sizes",
         "check_value": "kbn.filters.values",
+        "notification_size": "kbn.filters.sizes",
         "operator_accepts": "kbn.filters.evaluation",
         "constraint_from_json": "kbn.filters.json_form",
         "constraint_to_json": "kbn.filters.json_form",

@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "LOCAL_NAME",
     "MAX_TEXT",
+    "MAX_TOKENS",
     "NAME",
     "RESERVED",
     "Tokens",
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 MAX_TEXT = 2**20
+MAX_TOKENS = 2**18
 
 KINDS = {
     "PREFIX": "`prefix`",
@@ -140,8 +142,11 @@ class Tokens(NamedTuple):
         return FilterSyntaxError(reason, text=self.text, position=position, expected=expected)
 
 
-def tokenize_filter(text: str) -> Tokens:
+def tokenize_filter(text: str, tokens_max: int = MAX_TOKENS) -> Tokens:
     """The tokens of a text, or a syntax error at the first thing that is none.
+
+    It takes time in proportion to the text. Two terms side by side mean nothing, so the tokens
+    after them are not looked for: the parser refuses the second.
 
     >>> tokenize_filter("price < 20").spellings
     ['price', '<', '20']
@@ -170,7 +175,20 @@ def tokenize_filter(text: str) -> Tokens:
         kinds.append(kind)
         spellings.append(spelling)
         starts.append(found.start(found.lastindex))  # type: ignore[arg-type]
+        if len(kinds) > tokens_max:
+            raise _too_many_tokens(tokens_max)
+        if kind == "CURIE" and kinds[-2:-1] == ["CURIE"]:
+            break  # each of a row of colons would look at all the others
     return Tokens(text, tuple(kinds), spellings, starts)
+
+
+def _too_many_tokens(tokens_max: int) -> LimitError:
+    return LimitError(
+        f"a subscription of more than {tokens_max} words and signs; that is the limit: divide it "
+        "into several",
+        limit="tokens per subscription",
+        maximum=tokens_max,
+    )
 
 
 def _no_token(text: str, position: int) -> FilterSyntaxError:

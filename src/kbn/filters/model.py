@@ -245,11 +245,15 @@ class Subscription(Immutable):
         text: str,
         prefixes: Mapping[str, str] | None = None,
         ontology: Vocabulary | None = None,
+        **limits: int,
     ) -> Subscription:
-        """The subscription that a text stands for; an ontology resolves the terms in it."""
+        """The subscription that a text stands for; an ontology resolves the terms in it.
+
+        `tokens_max` refuses a text of more tokens.
+        """
         from kbn.filters.parsing import parse
 
-        return parse(text, prefixes, ontology)
+        return parse(text, prefixes, ontology, **limits)
 
     def to_text(self, prefixes: Mapping[str, str] | None = None) -> str:
         """The subscription in the text language; parsing it gives an equal subscription."""

@@ -16,7 +16,14 @@ from io import StringIO
 from typing import NamedTuple
 
 from kbn.errors import FilterSyntaxError, InvalidInputError, LimitError
-from kbn.filters.lexing import Tokens, read_iri, read_literal, read_name, tokenize_filter
+from kbn.filters.lexing import (
+    MAX_TOKENS,
+    Tokens,
+    read_iri,
+    read_literal,
+    read_name,
+    tokenize_filter,
+)
 from kbn.filters.model import Constraint, Filter, Subscription
 from kbn.filters.operators import AnyOperator, negate_operator, read_operator
 from kbn.filters.plans import BagPlan, Leaf, OperandPlan, RelationPlan, TaggedPlan, plan_for
@@ -36,9 +43,15 @@ COMMON_PREFIXES: Mapping[str, str] = {
 
 
 def parse(
-    text: str, prefixes: Mapping[str, str] | None = None, ontology: Vocabulary | None = None
+    text: str,
+    prefixes: Mapping[str, str] | None = None,
+    ontology: Vocabulary | None = None,
+    *,
+    tokens_max: int = MAX_TOKENS,
 ) -> Subscription:
     """The subscription the text stands for; with an ontology its terms are resolved as well.
+
+    A text of more than `tokens_max` tokens is refused before it is looked at any further.
 
     >>> parse('price < 10 and not name = "tea"')
     Subscription([Filter([Constraint('name', Operator.NE, 'tea'), \
@@ -46,7 +59,7 @@ Constraint('price', Operator.LT, 10)])])
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"a subscription's text is a string, not {type(text).__name__}")
-    made = _build(tokenize_filter(text), _known_prefixes(prefixes, ontology))
+    made = _build(tokenize_filter(text, tokens_max), _known_prefixes(prefixes, ontology))
     if ontology is None:
         return made
     from kbn.filters.term_resolution import resolve_terms

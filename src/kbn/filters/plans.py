@@ -110,6 +110,8 @@ def _worked_out(kinds: tuple[str, ...]) -> Plan | _Refusal | LimitError:
     from lark import Token
     from lark.exceptions import UnexpectedToken
 
+    if _nesting(kinds) > MAX_NESTING:
+        return _too_deep()  # before the grammar puts all of it together
     sequence = [Token(kind, "", start_pos=index) for index, kind in enumerate(kinds)]
     try:
         tree = cast(Any, _grammar().parse(cast(str, sequence)))
@@ -121,6 +123,32 @@ def _worked_out(kinds: tuple[str, ...]) -> Plan | _Refusal | LimitError:
         return error.refusal
     except LimitError as error:
         return error
+
+
+def _nesting(kinds: tuple[str, ...]) -> int:
+    """How deep parentheses and `not` are nested; 0 where it cannot be too deep.
+
+    >>> _nesting(("NOT", "NAME")), _nesting(("NOT",) * 1000) > MAX_NESTING
+    (0, True)
+    """
+    if kinds.count("NOT") + kinds.count("LPAR") <= MAX_NESTING:
+        return 0
+    deepest = depth = inside = 0  # around the next token; inside the last open parenthesis
+    outside: list[int] = []  # of each open parenthesis, and of the `not` before it
+    before = ""
+    for kind in kinds:
+        if kind == "NOT":
+            depth += 1
+        elif kind == "LPAR":
+            outside.append(inside)
+            inside = depth = depth + (before != "KIND")
+        elif kind == "RPAR" and outside:
+            inside = depth = outside.pop()
+        else:
+            depth = inside
+        deepest = max(deepest, depth)
+        before = kind
+    return deepest
 
 
 def _described(kinds: Iterable[str]) -> tuple[str, ...]:
@@ -273,12 +301,16 @@ def _join(kind: str, parts: list[_Node]) -> _Node:
 
 def _deeper(kind: str, part: _Node, start: int) -> _Node:
     if part.depth >= MAX_NESTING:
-        raise LimitError(
-            f"parentheses and `not` are nested more than {MAX_NESTING} deep",
-            limit="nesting",
-            maximum=MAX_NESTING,
-        )
+        raise _too_deep()
     return _Node(kind, (part,), part.depth + 1, start)
+
+
+def _too_deep() -> LimitError:
+    return LimitError(
+        f"parentheses and `not` are nested more than {MAX_NESTING} deep",
+        limit="nesting",
+        maximum=MAX_NESTING,
+    )
 
 
 # From an expression to disjunctive normal form.

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from kbn.lab.experiment import Experiment, Result, Table, conduct
     from kbn.lab.podcast_day import PodcastDay
     from kbn.lab.scale import Scale
-    from kbn.lab.workloads import FromFiles, Workload, workload
+    from kbn.lab.workloads import FromFiles, Mixed, Mixture, Workload, workload
 
 __all__ = [
     "Experiment",
     "FromFiles",
+    "Mixed",
+    "Mixture",
     "PodcastDay",
     "Result",
     "Scale",
@@ -41,6 +43,8 @@ __getattr__ = on_first_use(
     {
         "Experiment": "kbn.lab.experiment",
         "FromFiles": "kbn.lab.workloads",
+        "Mixed": "kbn.lab.workloads",
+        "Mixture": "kbn.lab.workloads",
         "PodcastDay": "kbn.lab.podcast_day",
         "Result": "kbn.lab.experiment",
         "Scale": "kbn.lab.scale",

@@ -1,7 +1,8 @@
 """The engines a benchmark runs, and what it measures of each.
 
-`measure_index` has the whole input; `measure_slow` as much as its caps allow, in the order of the
-stream, so that what two engines had in common is simply where the smaller one stopped.
+`measure_index` and `measure_pivot` have the whole input; `measure_slow` as much as its caps allow,
+in the order of the stream, so that what two engines had in common is simply where the smaller one
+stopped. Seconds are of CPU time, but for single calls, which are too short for its clock.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kbn.filters import Filter, Notification
 from kbn.lab.experiment import Progress
 from kbn.lab.measuring import (
     Found,
+    cpu_timed,
     found_in,
     quantile,
     require_agreement,
     resident_bytes,
     rows_as_notifications,
-    timed,
     undisturbed,
 )
 from kbn.lab.siena import SienaPoset
@@ -76,6 +77,8 @@ class IndexRun:
     measured: Measured
     found: Found
     first: list[Pair]
+    counts: Any
+    """Matches per notification; None where a disjunction may count twice."""
 
 
 # --- the index ----------------------------------------------------------------------------------
@@ -121,7 +124,8 @@ def measure_index(
         details=details,
     )
     found = found_in(matcher, table.slice(0, settings.slow_events), settings.slow_subscriptions)
-    return IndexRun(measured, found, first[: settings.slow_subscriptions])
+    counted = None if disjunctions else counts
+    return IndexRun(measured, found, first[: settings.slow_subscriptions], counted)
 
 
 def _load(
@@ -136,7 +140,7 @@ def _load(
     wanted = max(settings.slow_subscriptions, ADDED_MAX)
     for chunk in workload.subscriptions(settings.subscriptions, settings.seed):
         first += chunk[: wanted - len(first)]
-        seconds += timed(matcher.add_many, chunk)[0]
+        seconds += cpu_timed(matcher.add_many, chunk)[0]
         disjunctions = disjunctions or any(len(s.filters) > 1 for s, _ in chunk)
         total = settings.subscriptions if settings.subscriptions < 2**40 else 0
         progress("index: loading", len(matcher), total)
@@ -156,7 +160,7 @@ def _time_batches(
         if number:
             table = workload.notifications(settings.events, settings.seed + number)
         with undisturbed():
-            took, counted = timed(count_batch, matcher, table)
+            took, counted = cpu_timed(count_batch, matcher, table)
         seconds.append(took)
         counts = counted if counts is None else counts
         if took > ROUND_S_MAX:
@@ -183,7 +187,7 @@ def _expanding(matcher: Matcher, table: pa.Table, matches: float, row_s: float) 
     rows = min(affordable_rows(table, row_s), max(1, int(EXPANDED_PAIRS / max(1.0, matches))))
     matcher.match_batch(table.slice(0, 1))
     with undisturbed():
-        seconds, pairs = timed(matcher.match_batch, table.slice(0, rows))
+        seconds, pairs = cpu_timed(matcher.match_batch, table.slice(0, rows))
     return {
         "expanded_pairs": pairs.num_rows,
         "expanded_pairs_per_second": pairs.num_rows / seconds,
@@ -220,6 +224,45 @@ def _covering() -> Any:
     import kbn.matching
 
     return getattr(kbn.matching, "Poset", None)
+
+
+# --- the pivot scan ------------------------------------------------------------------------------
+
+
+def measure_pivot(
+    workload: Workload, settings: Settings, table: pa.Table, progress: Progress
+) -> tuple[Measured, Found, Any]:
+    """Figures and answers of the pivot scan at full size, and its matches per notification."""
+    from kbn.lab.baselines.pivot import PivotScan
+
+    before = resident_bytes()
+    engine = PivotScan()
+    build_s = 0.0
+    for chunk in workload.subscriptions(settings.subscriptions, settings.seed):
+        build_s += cpu_timed(engine.add_many, chunk)[0]
+        progress("pivot: loading", len(engine), settings.subscriptions)
+    build_s += cpu_timed(engine.build, table)[0]
+    grown = resident_bytes() - before
+    progress("pivot: batches", 0, 0)
+    engine.counts(table.slice(0, 1))
+    with undisturbed():
+        rounds = [cpu_timed(engine.counts, table)]
+        if rounds[0][0] < ROUND_S_MAX:
+            rounds.append(cpu_timed(engine.counts, table))
+    seconds, counts = min(rounds, key=lambda one: one[0])
+    measured = Measured(
+        engine="pivot",
+        subscriptions=len(engine),
+        events=table.num_rows,
+        events_per_second=table.num_rows / seconds,
+        microseconds_per_event=seconds / table.num_rows * 1e6,
+        matches_per_event=float(counts.mean()),
+        build_seconds=build_s,
+        memory_bytes=engine.memory(),
+        rss_bytes=grown,
+    )
+    found = engine.found(table.slice(0, settings.slow_events), settings.slow_subscriptions)
+    return measured, found, counts
 
 
 # --- the slow engines ---------------------------------------------------------------------------
@@ -310,8 +353,7 @@ def _until(
     tell: Callable[[int], None] = lambda done: None,
 ) -> tuple[int, float]:
     """Work through the items till they or the time run out; how many, and the seconds it took."""
-    started = perf_counter()
-    told = started
+    started, told, used = perf_counter(), perf_counter(), process_time()
     for done, item in enumerate(items, start=1):
         work(item)
         now = perf_counter()
@@ -319,8 +361,8 @@ def _until(
             tell(done)
             told = now
         if now - started > cap_s:
-            return done, now - started
-    return len(items), perf_counter() - started
+            return done, process_time() - used
+    return len(items), process_time() - used
 
 
 def _own_bytes(engine: SlowEngine) -> int:

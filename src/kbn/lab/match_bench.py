@@ -1,4 +1,4 @@
-"""`kbn bench match`: how quickly notifications find their subscriptions, ours against two others.
+"""`kbn bench match`: how quickly notifications find their subscriptions, ours against three others.
 
 Engines of one run, over the same seeded workload:
 
@@ -6,15 +6,18 @@ Engines of one run, over the same seeded workload:
   bulk loading, adding one at a time with covering kept, and expanding to pairs are told apart.
 * `scan`: the plain evaluator, every subscription asked in turn.
 * `poset`: a walk of the covering poset from its roots, as Siena does (`siena.py`).
+* `pivot`: a compiled scan of what is filed under a notification's values (`baselines/pivot.py`), at
+  the size asked for, for conjunctions of equalities and ranges.
 
-The last two are slow, so they get the first few subscriptions and notifications and a time cap, and
-say how many they managed. Two figures of different sizes make no ratio; so the index is also timed
-on just the subscriptions the slow engine had, and the ratio is of those two.
+Scan and poset are slow, so they get the first few subscriptions and notifications and a time cap,
+and say how many they managed. Two figures of different sizes make no ratio; so the index is also
+timed on just the subscriptions the slow engine had, and the ratio is of those two.
 
 Answers are compared twice, and one (notification, subscription) pair that differs is an error: each
 slow engine's with those of an index of the same subscriptions, and all engines' on the common part
-of their input, where the index is the one at full size. The checksum in the report is of the common
-part, so it is the same for every engine.
+of their input, where the index is the one at full size. The pivot scan's count of matches must
+equal the index' for every notification. The checksum in the report is of the common part, so it is
+the same for every engine.
 
 What is timed has run before: kernels are compiled, and the notifications used for warming up are
 not those timed. The least of up to three rounds counts, each over other notifications; rounds end
@@ -30,22 +33,25 @@ from typing import TYPE_CHECKING, Any
 from kbn.errors import InvalidInputError
 from kbn.lab.engines import (
     ROUNDS,
+    SLOW,
     WARM_EVENTS,
     WARM_SUBSCRIPTIONS,
     Measured,
     affordable_rows,
     measure_index,
+    measure_pivot,
     measure_slow,
 )
 from kbn.lab.experiment import Progress, silent
 from kbn.lab.measuring import (
+    EnginesDisagreeError,
     Found,
     checksum,
+    cpu_timed,
     found_in,
     peak_bytes,
     require_agreement,
     rows_as_notifications,
-    timed,
     undisturbed,
     versions,
 )
@@ -55,7 +61,8 @@ from kbn.matching import Matcher
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ENGINES = ("index", "scan", "poset")
+ENGINES = ("index", "scan", "poset", "pivot")
+DEFAULT_ENGINES = ("index", "scan", "poset")
 
 # As a number of subscriptions or events: all there are, in a workload that ends.
 EVERYTHING = 2**40
@@ -68,7 +75,7 @@ class Settings:
     subscriptions: int = 100_000
     events: int = 10_000
     seed: int = 0
-    engines: tuple[str, ...] = ENGINES
+    engines: tuple[str, ...] = DEFAULT_ENGINES
     slow_subscriptions: int = 2_000
     slow_events: int = 100
     time_cap_s: float = 10.0
@@ -121,8 +128,16 @@ def run(workload: Workload, settings: Settings, progress: Progress = silent) -> 
     else:
         first, total = _first(workload, settings)
     settings = replace(settings, subscriptions=total, events=table.num_rows)
+    if "pivot" in settings.engines:
+        measured["pivot"], answers["pivot"], counts = measure_pivot(
+            workload, settings, table, progress
+        )
+        if "index" in settings.engines:
+            _require_equal_counts(index.counts, counts)
+            ratio = measured["pivot"].microseconds_per_event / index.measured.microseconds_per_event
+            measured["pivot"].details["times_index"] = ratio
     for name in settings.engines:
-        if name != "index":
+        if name in SLOW:
             measured[name], answers[name] = measure_slow(
                 name, workload, settings, table, first, progress
             )
@@ -169,21 +184,32 @@ def _compare_with_index(
     matcher.add_many(first[: slow.subscriptions])
     ours = found_in(matcher, table.slice(0, slow.events))
     require_agreement("index", ours, slow.engine, found)
-    warming_s, _ = timed(count_batch, matcher, table.slice(0, WARM_EVENTS))
+    warming_s, _ = cpu_timed(count_batch, matcher, table.slice(0, WARM_EVENTS))
     warmed = min(WARM_EVENTS, table.num_rows)
     rows = affordable_rows(table, warming_s / warmed)
     with undisturbed():
-        rounds = [timed(count_batch, matcher, table.slice(0, rows)) for _ in range(ROUNDS)]
+        rounds = [cpu_timed(count_batch, matcher, table.slice(0, rows)) for _ in range(ROUNDS)]
     same = min(seconds for seconds, _ in rounds) / rows * 1e6
     slow.details["index_microseconds_per_event_same_subscriptions"] = same
     slow.details["times_index_same_subscriptions"] = slow.microseconds_per_event / same
+
+
+def _require_equal_counts(ours: Any, theirs: Any) -> None:
+    """The pivot scan takes conjunctions only, so the index has counted each match once."""
+    differing = [] if ours is None else (ours != theirs).nonzero()[0].tolist()
+    if differing:
+        row = differing[0]
+        raise EnginesDisagreeError(
+            f"index and pivot disagree on {len(differing)} notifications: notification {row} "
+            f"matches {ours[row]} subscriptions, or {theirs[row]}"
+        )
 
 
 def _compare_on_common_input(
     measured: Mapping[str, Measured], answers: Mapping[str, Found]
 ) -> None:
     """All engines must agree on the subscriptions and notifications that all of them had."""
-    slow = [one for name, one in measured.items() if name != "index"] or list(measured.values())
+    slow = [one for name, one in measured.items() if name in SLOW] or list(measured.values())
     keys, rows = min(one.subscriptions for one in slow), min(one.events for one in slow)
     common = {
         name: [(row, key) for row, key in found if row < rows and key < keys]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         SubscriberInfo,
     )
     from kbn.management.schema import FIELDS
+    from kbn.management.senders import Sender
 
 __all__ = [
     "FIELDS",
@@ -68,6 +69,7 @@ __all__ = [
     "Report",
     "RequestInfo",
     "RequestPublisherMedoids",
+    "Sender",
     "SubscriberInfo",
     "instructions",
     "reports",
@@ -106,6 +108,7 @@ __getattr__ = on_first_use(
         "RequestInfo": "kbn.management.instructions",
         "RequestPublisherMedoids": "kbn.management.instructions",
         "SHIPPED": "kbn.management.policies",
+        "Sender": "kbn.management.senders",
         "SubscriberInfo": "kbn.management.reports",
     },
 )

@@ -36,6 +36,7 @@ from kbn.management.instructions import (
     RequestInfo,
 )
 from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
+from kbn.management.senders import Sender, check_sender
 
 BEAT_S = 2.0
 """How often a policy server says that it is there."""
@@ -90,16 +91,23 @@ class PolicyServer:
         self.assignments.listen_again(now)
         return self.tick(now)
 
-    def received(self, notification: Notification, now: float) -> list[Effect]:
-        """A notification came from the trigger broker; what is no report is counted and dropped."""
+    def received(self, notification: Notification, sender: Sender, now: float) -> list[Effect]:
+        """A notification came from the trigger broker.
+
+        What is no report, or not the sender's to report, is counted and dropped.
+        """
         other = instructions.from_notification(notification)
-        if isinstance(other, PolicyServerInfo):
-            return self._met(other, now)
         try:
+            if isinstance(other, PolicyServerInfo):
+                check_sender(other, sender)
+                return self._met(other, now)
             if isinstance(other, PlacementNote | PlanNote):
+                check_sender(other, sender)
                 self._learn(other, now)
                 return []
-            return self.reported(reports.from_notification(notification), now)
+            report = reports.from_notification(notification)
+            check_sender(report, sender)
+            return self.reported(report, now)
         except KbnError as error:
             self.unreadable += 1
             self._failed(now, "read", None, str(error))

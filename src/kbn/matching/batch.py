@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from kbn.errors import InvalidInputError
 from kbn.matching import kernels
-from kbn.matching.columns import AttributeColumn, AxisColumn, HitColumn
+from kbn.matching.bag_decisions import as_hit_column
+from kbn.matching.columns import AttributeColumn, AxisColumn
+from kbn.matching.elements import BagColumn, HitColumn
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
 from kbn.matching.kernels.views import Points
@@ -58,6 +60,22 @@ class EncodedTable:
                 self.hits += column.hit_columns(value_index)
             if name in axes:
                 self.axes += column.axis_columns(axes[name])
+        self._index = index
+        self._bags: dict[str, BagColumn] = {}
+        if index.bags.wants_sub_bags:
+            for _, tokens, starts in index.bags.sub_bag_hits(self):
+                self.hits.append(as_hit_column(tokens, starts))
+
+    def bags(self, attribute: str) -> BagColumn | None:
+        """The bags of one attribute; None when there is no such column."""
+        column = self._columns.get(attribute)
+        if column is None:
+            return None
+        if attribute not in self._bags:
+            with_order = attribute in self._index.encoder.composites.with_order
+            index = self._index.table.index(attribute)
+            self._bags[attribute] = column.bag_column(index, with_order)
+        return self._bags[attribute]
 
     def value(self, row: int, attribute: str) -> Any:
         """One cell's value; None when it is null or nobody asked for the column."""
@@ -71,6 +89,9 @@ def find_batch(index: Index, table: pa.Table) -> Iterator[tuple[int, Array, Arra
     for start in range(0, encoded.rows, CHUNK):
         stop = min(start + CHUNK, encoded.rows)
         found, starts = _find_chunk(index, encoded, start, stop)
+        if (found & 1).any():
+            codes = index.view().codes
+            found, starts = index.bags.settled(encoded, start, found, starts, codes)
         if (found & 1).any():
             found, starts = _checked(index, encoded, start, found, starts)
         yield start, found >> 1, starts
@@ -135,6 +156,7 @@ def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]
             column.indices,
             column.valid,
             column.token_start,
+            column.token_end,
             counts,
         )
     hit_start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
@@ -143,7 +165,7 @@ def _gather(encoded: EncodedTable, start: int, stop: int) -> tuple[Array, Array]
     for column in encoded.hits:
         kernels.batch.fill_hits(
             column.offsets[start : stop + 1], column.indices, column.valid, column.token_start,
-            column.tokens, fill, hits,
+            column.token_end, column.tokens, fill, hits,
         )  # fmt: skip
     return hits, hit_start
 

@@ -5,8 +5,9 @@ A filter becomes four sets, and two filters with the same four sets are one grou
 * **tokens** a notification must hit,
 * **negatives**, tokens it must not hit (`!= v` is "a value of v's family, and not `= v`"),
 * **ranges**, an interval per axis; an axis is one attribute's numbers, or its times,
-* **residual constraints**, left to Python when all the rest holds: bags under a composite operator
-  need *distinct* partners for their elements, which no single hit can show.
+* **residual constraints**, decided last, when all the rest holds: bags under a composite operator
+  need *distinct* partners for their elements, which no single hit can show. Kernels decide most of
+  them (`composites.py`), Python the rest.
 
 The words' layout is at the top of `kernels/code.py`. `Decoder` turns a code back into a filter that
 accepts the same notifications, so the index need not keep the filters it was given.
@@ -18,7 +19,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kbn.errors import LimitError
@@ -38,37 +39,17 @@ from kbn.filters import (
     subject_family,
     value_family,
 )
+from kbn.matching.composites import CompositeTable, bag_relation
+from kbn.matching.pairs import EPOCH, MICROSECOND, as_pair, microseconds
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 INFINITY = float("inf")
-EXACT_INT_MAX = 2**53
 
 _RANGE = struct.Struct("<qdd")
 _PART_MAX = 0x3FFF
 _TOKENS_MAX = 0xFFFFF
 _AXES_MAX = 0xFFFFFF
-
-
-def as_pair(number: int | float) -> tuple[float, int]:
-    """`number` as float64 and what rounding left over; pairs order as the numbers do.
-
-    >>> as_pair(2**53 + 1)
-    (9007199254740992.0, 1)
-    """
-    if number.__class__ is float:
-        return number + 0.0, 0
-    if -EXACT_INT_MAX <= number <= EXACT_INT_MAX:
-        return float(number), 0
-    rounded = float(number)
-    return rounded, int(number) - int(rounded)
-
-
-def microseconds(time: datetime) -> int:
-    """A time as whole microseconds since 1970, exactly."""
-    return (time - EPOCH) // MICROSECOND
 
 
 LOWEST = (-INFINITY, 0)
@@ -137,6 +118,7 @@ class Encoder:
         self._vocabulary = table.ontology if strict else None
         self.residuals: list[Constraint] = []
         self.axes: dict[tuple[str, Family], int] = {}
+        self.composites = CompositeTable()
         self._residual_ids: dict[Constraint, int] = {}
         self._parts: dict[Constraint, Parts] = {}
 
@@ -176,6 +158,7 @@ class Encoder:
         if found is None:
             found = self._residual_ids[constraint] = len(self.residuals)
             self.residuals.append(constraint)
+            self.composites.add(constraint, self.table)
         return found
 
     def _narrow(self, constraint: Constraint, intervals: dict[int, Interval]) -> bool:
@@ -211,35 +194,44 @@ class Encoder:
         )
         if _is_negative(operator):
             return self._compile_negative(constraint)
-        if split_bag_operator(operator) is not None:
+        if bag_relation(operator, operand) is not None:
             return self._compile_bag(constraint)
         return Parts(tokens=(self.table.token(attribute, operator, operand),))
 
     def _compile_negative(self, constraint: Constraint) -> Parts:
         """`not p` is "of a family p takes, and p not hit"; else a residual constraint."""
+        attribute, operand = constraint.attribute, constraint.operand
         positive = negate_operator(constraint.operator)
-        taken = _family_taken(positive, constraint.operand)
-        if taken is None or not _is_exact(positive):
-            present = self.table.token(constraint.attribute, Operator.EXISTS, None)
+        if bag_relation(positive, operand) is not None:
+            return self._compile_negative_bag(constraint, positive)
+        taken = _family_taken(positive, operand)
+        if taken is None:
+            present = self.table.token(attribute, Operator.EXISTS, None)
             return Parts(tokens=(present,), residuals=(self.residual(constraint),))
         return Parts(
-            tokens=(self.table.family_token(constraint.attribute, taken),),
-            negatives=(self.table.token(constraint.attribute, positive, constraint.operand),),
+            tokens=(self.table.family_token(attribute, taken),),
+            negatives=(self.table.token(attribute, positive, operand),),
         )
 
+    def _compile_negative_bag(self, constraint: Constraint, positive: AnyOperator) -> Parts:
+        """Not hit, where one token says all there is to say of the positive; else a residual."""
+        present = self.table.family_token(constraint.attribute, Family.BAG)
+        parts = self._compile_bag(Constraint(constraint.attribute, positive, constraint.operand))
+        if len(parts.tokens) == 1 and parts.tokens[0] != present and not parts.residuals:
+            return Parts(tokens=(present,), negatives=parts.tokens)
+        return Parts(tokens=(present,), residuals=(self.residual(constraint),))
+
     def _compile_bag(self, constraint: Constraint) -> Parts:
-        attribute, operator = constraint.attribute, constraint.operator
+        attribute = constraint.attribute
         bag: Any = constraint.operand
-        if operator is Operator.EQUAL_BAG:
-            return Parts(tokens=(self.table.token(attribute, operator, bag),))
-        kind, element = split_bag_operator(operator) or (Operator.EQUAL_BAG, Operator.EQ)
+        kind, element = bag_relation(constraint.operator, bag) or (Operator.EQUAL_BAG, Operator.EQ)
+        if kind is Operator.EQUAL_BAG and element is Operator.EQ and len(bag) > ELEMENT_TOKENS_MAX:
+            return Parts(tokens=(self.table.token(attribute, constraint.operator, bag),))
         if _is_residual(kind, element, bag):
             present = self.table.family_token(attribute, Family.BAG)
             return Parts(tokens=(present,), residuals=(self.residual(constraint),))
         if kind is Operator.SUB_BAG:
-            token = self.table.token(attribute, operator, bag)
-            exact = operator is Operator.SUB_BAG and not bag.bare
-            return Parts(tokens=(token,), residuals=() if exact else (self.residual(constraint),))
+            return Parts(tokens=(self.table.token(attribute, constraint.operator, bag),))
         # A super-bag, or an equal bag, has for each wanted element one that satisfies it.
         plain = element is Operator.EQ
         wanted = Composite(Operator.SUPER_BAG, element)
@@ -298,14 +290,6 @@ _NEGATIVE = (Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A)
 
 def _is_negative(operator: Any) -> bool:
     return operator in _NEGATIVE or isinstance(operator, Negated)
-
-
-def _is_exact(positive: Any) -> bool:
-    """Whether one token says all that the operator says, for operands without bare terms."""
-    return split_bag_operator(positive) is None or positive in (
-        Operator.EQUAL_BAG,
-        Operator.SUB_BAG,
-    )
 
 
 def _family_taken(operator: Any, operand: Any) -> Family | None:

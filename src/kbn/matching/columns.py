@@ -13,7 +13,7 @@ what is no value: a NaN, an unsigned integer past 64 bits, a decimal.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,8 +24,16 @@ import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Family, value_family, value_from_json
-from kbn.matching.codes import as_pair, microseconds
+from kbn.matching.elements import (
+    BagColumn,
+    HitColumn,
+    OrderedValues,
+    bag_column,
+    ordered_values,
+    token_runs,
+)
 from kbn.matching.groups import Array
+from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.tokens import ValueIndex
 from kbn.ontology import Class, Individual, Property, Term
 
@@ -33,20 +41,6 @@ TERM_KIND_METADATA = b"kbn"
 TERM_KINDS: dict[str, type[Term]] = {
     "class": Class, "property": Property, "individual": Individual, "term": Term,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class HitColumn:
-    """Rows of elements as numbers of distinct values, and the tokens each value hits.
-
-    The elements of row r are indices[offsets[r]:offsets[r + 1]], those that are valid.
-    """
-
-    offsets: Array
-    indices: Array
-    valid: Array
-    token_start: Array
-    tokens: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,7 @@ class AttributeColumn:
             array = array.chunk(0) if array.num_chunks else pa.array([], array.type)
         self._array = _flat(array)
         self._checked = False
+        self._elements: HitColumn | None = None
 
     def value(self, row: int) -> Any:
         """The value of one cell, None when it is null."""
@@ -92,10 +87,36 @@ class AttributeColumn:
         if not pa.types.is_list(array.type):
             return [self._hits(np.arange(len(array) + 1, dtype=np.int64), array, index.hits)]
         if index.has_only_elements and not pa.types.is_list(array.type.value_type):
-            offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-            elements = self._hits(offsets, array.values, index.element_hits)
-            return [elements, _every_row_hits(array, index.every_bag_hits())]
+            return [self._element_hits(index), _every_row_hits(array, index.every_bag_hits())]
         return [self._whole_bags(array, index)]
+
+    def bag_column(self, index: ValueIndex, with_order: bool) -> BagColumn:
+        """The rows' bags and what their elements hit; `with_order` where elements are ordered."""
+        array = self._checked_array()
+        plain = pa.types.is_list(array.type) and not pa.types.is_list(array.type.value_type)
+        if not plain or self.kind == "json":
+            cells = [self._converted(cell) for cell in array.to_pylist()]
+            bags = [cell if isinstance(cell, Bag) else None for cell in cells]
+            return bag_column(bags, index.element_hits, with_order)
+        hits = self._element_hits(index)
+        if not with_order:
+            return BagColumn(hits, _valid(array))
+        return BagColumn(hits, _valid(array), self._ordered(_encoded(array.values).dictionary))
+
+    def _element_hits(self, index: ValueIndex) -> HitColumn:
+        """What the elements of a column of lists hit; worked out once."""
+        if self._elements is None:
+            array = self._checked_array()
+            offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+            self._elements = self._hits(offsets, array.values, index.element_hits)
+        return self._elements
+
+    def _ordered(self, distinct: pa.Array) -> OrderedValues:
+        if self.kind is None and pa.types.is_floating(distinct.type):
+            values = distinct.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+            ones = np.ones(values.shape[0], np.int8)
+            return OrderedValues(ones, values, np.zeros(values.shape[0], np.int64))
+        return ordered_values(self._converted(cell) for cell in distinct.to_pylist())
 
     def axis_columns(self, axes: tuple[int, int]) -> list[AxisColumn]:
         """The rows' numbers on the first axis and times on the second; -1 for no axis."""
@@ -172,10 +193,10 @@ class AttributeColumn:
     def _hits(
         self, offsets: Array, array: pa.Array, hits: Callable[[Any], tuple[int, ...]]
     ) -> HitColumn:
-        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        encoded = _encoded(array)
         indices = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)
         distinct = (self._converted(cell) for cell in encoded.dictionary.to_pylist())
-        runs = _token_runs(() if value is None else hits(value) for value in distinct)
+        runs = token_runs(() if value is None else hits(value) for value in distinct)
         return HitColumn(offsets, indices, _valid(array), *runs)
 
     def _whole_bags(self, array: pa.Array, index: ValueIndex) -> HitColumn:
@@ -183,7 +204,7 @@ class AttributeColumn:
         numbers: dict[Any, int] = {}
         bags = [self._converted(cell) for cell in array.to_pylist()]
         indices = [0 if bag is None else numbers.setdefault(bag, len(numbers)) for bag in bags]
-        runs = _token_runs(index.hits(bag) for bag in numbers)
+        runs = token_runs(index.hits(bag) for bag in numbers)
         rows = np.arange(len(array) + 1, dtype=np.int64)
         return HitColumn(rows, np.array(indices, np.int64), _valid(array), *runs)
 
@@ -202,6 +223,10 @@ class AttributeColumn:
             rests = np.array([pair[1] for pair in pairs], np.int64)
             found.append(AxisColumn(axis, values, rests, present))
         return found
+
+
+def _encoded(array: pa.Array) -> pa.DictionaryArray:
+    return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
 def _flat(array: pa.Array) -> pa.Array:
@@ -264,16 +289,8 @@ def _every_row_hits(array: pa.Array, tokens: list[int]) -> HitColumn:
     rows = len(array)
     return HitColumn(
         np.arange(rows + 1, dtype=np.int64), np.zeros(rows, np.int64), _valid(array),
-        np.array([0, len(tokens)], np.int64), np.array(tokens, np.int64),
+        np.zeros(1, np.int64), np.array([len(tokens)], np.int64), np.array(tokens, np.int64),
     )  # fmt: skip
-
-
-def _token_runs(hits: Iterable[Iterable[int]]) -> tuple[Array, Array]:
-    starts, tokens = [0], []  # type: list[int], list[int]
-    for of_value in hits:
-        tokens.extend(of_value)
-        starts.append(len(tokens))
-    return np.array(starts, np.int64), np.array(tokens, np.int64)
 
 
 def _valid(array: pa.Array) -> Array:

@@ -14,8 +14,8 @@ from kbn.filters import (
     implies,
     value_family,
 )
-from kbn.matching.codes import as_pair, microseconds
 from kbn.matching.index import Index
+from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.witness import witness
 from kbn.ontology import Ontology
 
@@ -70,14 +70,11 @@ class CoverQuery:
         hits: list[int] = []
         points: dict[int, tuple[float, int]] = {}
         seen: dict[tuple[str, Family], list[Any]] = {}
-        attributes = self._index.table.attributes
         for constraint in filter.constraints:
             value = self.witness(constraint)
             if value is None:
                 return None
-            index = attributes.get(constraint.attribute)
-            if index is not None:
-                hits += index.hits(value)
+            hits += self._index.hits(constraint.attribute, value)
             if value_family(value) in AXIS_FAMILIES:
                 seen.setdefault((constraint.attribute, value_family(value)), []).append(value)
         for (attribute, kind), values in seen.items():

@@ -91,11 +91,12 @@ class Groups:
         self.group_count = kernels.intern_groups(
             words, starts, count, self.table, self.hashes, self.code, self.code_start, before, out
         )
-        fresh = slice(before, self.group_count)
-        self.alive[fresh] = 0
-        self.single[fresh] = 0
-        self.first[fresh] = kernels.EMPTY
-        self.dead_groups += self.group_count - before
+        if self.group_count > before:
+            fresh = slice(before, self.group_count)
+            self.alive[fresh] = 0
+            self.single[fresh] = 0
+            self.first[fresh] = kernels.EMPTY
+            self.dead_groups += self.group_count - before
         return out
 
     def find(self, words: Array) -> int:
@@ -224,14 +225,16 @@ class Groups:
         total = self.group_count + groups
         self.code = grown(self.code, int(self.code_start[self.group_count]) + words)
         self.code_start = grown(self.code_start, total + 1)
-        for name in _GROUP_FIELDS:
-            setattr(self, name, grown(getattr(self, name), total))
+        if self.hashes.shape[0] < total:  # the others of a group are as long
+            for name in _GROUP_FIELDS:
+                setattr(self, name, grown(getattr(self, name), total))
         if self.table.shape[0] < 2 * total:
             size = 1 << (2 * total - 1).bit_length()
             self.table = np.empty(size, np.int32)
             kernels.rehash_groups(self.table, self.hashes, self.group_count)
 
     def _reserve_entries(self, entries: int, subscriptions: int) -> None:
-        for name in _ENTRY_FIELDS:
-            setattr(self, name, grown(getattr(self, name), self.entry_count + entries))
+        if self.entry_group.shape[0] < self.entry_count + entries:  # the others are as long
+            for name in _ENTRY_FIELDS:
+                setattr(self, name, grown(getattr(self, name), self.entry_count + entries))
         self.entry_start = grown(self.entry_start, self.subscription_count + subscriptions + 1)

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from kbn.filters import Bag, Constraint, Family, Filter, accepts
-from kbn.matching.codes import Decoder, Encoder, as_pair, microseconds
+from kbn.matching.bag_decisions import BagDecisions
+from kbn.matching.codes import Decoder, Encoder
 from kbn.matching.costs import cheaper_in_slabs
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
-from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.lane import weigh
+from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.slab import scan
 from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import (
@@ -37,6 +38,7 @@ from kbn.matching.kernels.views import (
     Stamps,
     TrieArrays,
 )
+from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
 from kbn.matching.tokens import MEMO_MAX, TokenTable
@@ -80,6 +82,7 @@ class Index:
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
         self._view: IndexView | None = None
+        self.bags = BagDecisions(self.encoder)
         self._group_residuals: dict[int, tuple[int, ...]] = {}
         self._axes: dict[str, tuple[int, int]] = {}
         self._stamps = Stamps(np.zeros(1, np.int64), np.zeros(64, np.int64))
@@ -132,7 +135,7 @@ class Index:
         frequencies, _, _ = token_frequencies(members, groups.view(), len(self.table))
         self.trie.set_ranks(frequencies)
         in_slabs = self._choose(members)
-        if in_slabs.any():
+        if in_slabs.any() and not in_slabs.all():
             self._lay_lanes(members[in_slabs])
         self._put(members[~in_slabs], members[in_slabs])
         self.trie.trim()
@@ -188,11 +191,17 @@ class Index:
                 hits += index.hits(value)
             if axes and attribute in axes:
                 self._set_axes(axes[attribute], value)
+        rows = self.bags.rows_of((attributes,))
+        if self.bags.wants_sub_bags:
+            for _, tokens, _ in self.bags.sub_bag_hits(rows):
+                hits += tokens.tolist()
         found = self._find_hit(view, hits, covering=False)
-        groups = found >> 1
         if (found & 1).any():
-            return self._with_residuals(found, groups, attributes)
-        return groups
+            at = np.array([0, found.shape[0]], np.int64)
+            found, _ = self.bags.settled(rows, 0, found, at, view.codes)
+            if (found & 1).any():
+                return self._with_residuals(found, found >> 1, attributes)
+        return found >> 1
 
     def find_many(self, several: Sequence[Mapping[str, Any]]) -> list[list[int]]:
         """For each notification, the groups that accept it: `find` for many at the cost of one call
@@ -200,6 +209,8 @@ class Index:
         """
         view = self.view()
         points = self.axis_room(len(several))
+        rows = self.bags.rows_of(several)
+        sub_bags = list(self.bags.sub_bag_hits(rows)) if self.bags.wants_sub_bags else []
         hits: list[int] = []
         starts = [0]
         for row, attributes in enumerate(several):
@@ -209,6 +220,8 @@ class Index:
                     hits += index.hits(value)
                 if attribute in self._axes:
                     self._set_axes(self._axes[attribute], value, points, row)
+            for _, tokens, at in sub_bags:
+                hits += tokens[at[row] : at[row + 1]].tolist()
             starts.append(len(hits))
         hit, hit_start = np.array(hits, np.int64), np.array(starts, np.int64)
         found, at = walk_many(hit, hit_start, view.trie, view.codes, view.stamps, points)
@@ -217,6 +230,8 @@ class Index:
                 hit, hit_start, False, view.slabs, view.lanes, view.codes, view.stamps, points
             )
             found, at = merge_by_event(found, at, more, owner)
+        if (found & 1).any():
+            found, at = self.bags.settled(rows, 0, found, at, view.codes)
         return self._split(found, at, several)
 
     def _split(
@@ -232,6 +247,15 @@ class Index:
                 if (part & 1).any():
                     split[n] = self._with_residuals(part, part >> 1, attributes).tolist()
         return split
+
+    def hits(self, attribute: str, value: Any) -> list[int]:
+        """The tokens that one attribute's value hits."""
+        index = self.table.attributes.get(attribute)
+        found = [] if index is None else list(index.hits(value))
+        if isinstance(value, Bag) and self.bags.wants_sub_bags:
+            for _, tokens, _ in self.bags.sub_bag_hits(self.bags.rows_of(({attribute: value},))):
+                found += tokens.tolist()
+        return found
 
     def find_covering(self, hits: list[int], points: Mapping[int, tuple[float, int]]) -> Array:
         """The groups that could cover a filter whose witnesses hit `hits` and lie on `points`."""

@@ -99,7 +99,9 @@ class Matcher:
         if checked_key(key) in ids:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         words, starts = encode_filters(self.index, filters)
-        groups = sorted(set(self.index.groups.intern(words, starts).tolist()))
+        groups = self.index.groups.intern(words, starts).tolist()
+        if len(groups) > 1:
+            groups = sorted(set(groups))
         number = self.index.groups.add_one(groups)
         for group in groups:
             self.index.place_one(group)

@@ -50,6 +50,10 @@ class PosetChange:
         return bool(self.send or self.withdraw)
 
 
+NOTHING_TO_TELL = PosetChange()
+"""What most additions give: a filter that is covered changes nothing upstream."""
+
+
 @dataclass(slots=True)
 class _Entry:
     """A filter, the number of subscriptions with it, and its place; most have no children."""
@@ -90,7 +94,8 @@ class Poset:
         # A constraint that implies the only one of some root, and that root (or one that was).
         self._shelters: dict[Constraint, int] = {}
         self._next = 0
-        self._resolutions: dict[Constraint, Constraint] = {}
+        # What a constraint resolves to; None where that is the constraint itself.
+        self._resolutions: dict[Constraint, Constraint | None] = {}
         # What happened to the set of roots during one call: +1 came, -1 went, 0 both.
         self._moved: dict[Filter, int] = {}
 
@@ -116,7 +121,9 @@ class Poset:
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         filters = [self._checked(filter) for filter in self._matcher.filters_of(subscription)]
-        entries = tuple(dict.fromkeys([self._entry_for(filter) for filter in filters]))
+        entries = tuple([self._entry_for(filter) for filter in filters])
+        if len(entries) > 1:
+            entries = tuple(dict.fromkeys(entries))
         for entry in entries:
             self._entries[entry].users += 1
         self._entries_of_key[key] = entries
@@ -243,13 +250,15 @@ class Poset:
         return filter if same else Filter(constraints)
 
     def _resolve(self, constraint: Constraint) -> Constraint:
-        known = self._resolutions.get(constraint)
-        if known is None:
+        try:
+            known = self._resolutions[constraint]
+        except KeyError:
             if len(self._resolutions) >= MEMO_MAX:
                 self._resolutions.clear()
-            known = self._resolutions[constraint] = resolve_terms(constraint, self._ontology)
-        # The caller's own object where nothing changed: equal is not the same object.
-        return constraint if known is constraint or known == constraint else known
+            resolved = resolve_terms(constraint, self._ontology)
+            known = None if resolved == constraint else resolved
+            self._resolutions[constraint] = known
+        return constraint if known is None else known
 
     def _delete(self, number: int) -> None:
         entry = self._entries[number]
@@ -290,6 +299,8 @@ class Poset:
         self._moved[filter] = self._moved.get(filter, 0) - 1
 
     def _change(self) -> PosetChange:
+        if not self._moved:
+            return NOTHING_TO_TELL
         moved, self._moved = self._moved, {}
         return PosetChange(
             send=tuple(filter for filter, by in moved.items() if by > 0),

@@ -28,9 +28,9 @@ from kbn.filters import (
     value_family,
     value_key,
 )
-from kbn.matching.codes import microseconds
 from kbn.matching.covering import AXIS_FAMILIES, MEMO_MAX, Implications
 from kbn.matching.groups import Array, grown
+from kbn.matching.pairs import microseconds
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 FEW = 32

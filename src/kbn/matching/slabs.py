@@ -158,9 +158,7 @@ class Slabs:
         inside = np.array([hull >> cell & 1 for cell in range(CELLS)], bool)
         return float(np.diff(below)[inside].sum()) if not hull & 1 else 1.0
 
-    def _set_hulls(
-        self, slab: int, lanes: Array, users: Array, hulls: Array, members: int
-    ) -> None:
+    def _set_hulls(self, slab: int, lanes: Array, users: Array, hulls: Array, members: int) -> None:
         self.hull_lane[slab] = self.lanes.count
         self.hull_mask[slab] = _ALL
         for n, lane in enumerate(lanes.tolist()):
@@ -278,7 +276,7 @@ def _pieces(part: Array, weights: Array) -> int:
     slabs = -(-part.shape[0] // SLAB)
     best, fewest = slabs, np.inf
     pieces = 1
-    lanes, of_lane, sizes = np.unique(weights[part, 3], return_inverse=True, return_counts=True)
+    _, of_lane, sizes = np.unique(weights[part, 3], return_inverse=True, return_counts=True)
     second = np.bincount(of_lane, weights[part, 4]) / sizes
     narrow = weights[part, 1].mean()
     while pieces <= 2 * slabs:
@@ -289,4 +287,4 @@ def _pieces(part: Array, weights: Array) -> int:
         if visited < fewest:
             best, fewest = along, visited
         pieces *= 2
-    return best
+    return int(best)

@@ -12,23 +12,22 @@ the
   value (`=`: the value; `@>`: its ancestors; `@=`: its types; prefix: its prefixes; …);
 * sorted lists for the orders, cut at the value;
 * another `ValueIndex` for the elements of bags, whose tokens mean "some element is accepted";
-* for sub-bags, postings from element to the bags that hold one: an intersection per value;
 * whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
 
-All but one are exact: a composite sub-bag's token says only that each element has some partner, and
-leaves the question of *distinct* partners to a residual constraint (see `codes.py`).
+The tokens of sub-bags are in no such table: kernels find them from what the elements hit (see
+`sub_bags.py`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 from kbn.filters import (
     ORDER_OPERATORS,
     Bag,
+    Composite,
     Constraint,
     Family,
     Operator,
@@ -40,6 +39,7 @@ from kbn.filters import (
     value_key,
     with_known_kind,
 )
+from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_MAX = 200_000
@@ -63,8 +63,9 @@ class ValueIndex:
         self._lengths: dict[Operator, list[int]] = {}
         self._orders: dict[tuple[Operator, Family], list[tuple[Any, int]]] = {}
         self._elements: ValueIndex | None = None
-        self._sub_bags: dict[Any, SubBagIndex] = {}
         self._unlisted: list[tuple[Any, Any, int]] = []
+        self._unlisted_bags: list[tuple[Any, Any, int]] = []
+        self._has_equal_bags = False
         self._registered: list[tuple[Any, Any, int]] = []
         self._memo: dict[Any, tuple[int, ...]] = {}
 
@@ -92,20 +93,20 @@ class ValueIndex:
             insort(self._orders.setdefault(ordered, []), (operand, token))
         elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
             self._register_element(bag[1], operand.items[0], token)
-        elif bag is not None and bag[0] is Operator.SUB_BAG:
-            if bag[1] not in self._sub_bags:
-                self._sub_bags[bag[1]] = SubBagIndex(bag[1], self._ontology)
-            self._sub_bags[bag[1]].register(operand, token)
+        elif type(operand) is Bag:
+            self._unlisted_bags.append((operator, operand, token))
         else:
             self._unlisted.append((operator, operand, token))
 
     def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
         # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
-        bare = type(operand) is Term or (type(operand) is Bag and operand.bare)
+        is_bag = type(operand) is Bag
+        bare = type(operand) is Term or (is_bag and operand.bare)
         if bare or value_key(operand) in self._equal:
-            self._unlisted.append((operator, operand, token))
+            (self._unlisted_bags if is_bag else self._unlisted).append((operator, operand, token))
         else:
             self._equal[value_key(operand)] = token
+            self._has_equal_bags = self._has_equal_bags or is_bag
 
     def _register_term(self, operator: Operator, operand: Any, token: int) -> None:
         if isinstance(operand, Relation):
@@ -149,8 +150,7 @@ class ValueIndex:
     @property
     def has_only_elements(self) -> bool:
         """Whether a bag's hits are the union of its elements' and of what every bag hits."""
-        bags_equal = any(isinstance(key, Bag) for key in self._equal)
-        return not (bags_equal or self._sub_bags or self._unlisted)
+        return not (self._has_equal_bags or self._unlisted_bags)
 
     def every_bag_hits(self) -> list[int]:
         """The tokens that any bag at all hits."""
@@ -160,24 +160,23 @@ class ValueIndex:
         return found
 
     def _hits_of_bag(self, bag: Bag) -> list[int]:
-        if bag.bare:
-            bag = bag_with_known_kinds(bag, self._ontology)
-            if bag.bare:
-                return self._ask_all(bag)
         found = self.every_bag_hits()
         if self._elements is not None:
             of_element = self._elements.hits
             for element in bag:
                 found += of_element(element)
-        if self._equal:
-            token = self._equal.get(bag)
-            if token is not None:
-                found.append(token)
-        for sub_bags in self._sub_bags.values():
-            found += sub_bags.candidates(bag)
-        if self._unlisted:
-            found += self._ask_unlisted(bag)
+        if not self.has_only_elements:
+            found += self._hits_of_whole_bag(bag)
         return found
+
+    def _hits_of_whole_bag(self, bag: Bag) -> list[int]:
+        bag = bag_with_known_kinds(bag, self._ontology)
+        asked = self._unlisted_bags
+        if bag.bare:
+            asked = [known for known in self._registered if type(known[1]) is Bag]
+        found = [t for op, v, t in asked if operator_accepts(op, bag, v, self._ontology)]
+        token = self._equal.get(bag)
+        return found if token is None else [*found, token]
 
     def _hits_of_scalar(self, value: Any) -> list[int]:
         if isinstance(value, Term):
@@ -233,54 +232,6 @@ class ValueIndex:
                 found += [t for v, t in patterns.items() if v in value]
             else:
                 found += _common(patterns, candidates)
-        return found
-
-
-class SubBagIndex:
-    """Bags a bag may be a sub-bag of, under one element operator: an intersection of postings."""
-
-    def __init__(self, element: Any, ontology: Ontology) -> None:
-        self._element = element
-        self._elements = ValueIndex(ontology)
-        self._ids: dict[Any, int] = {}
-        self._holders: list[set[int]] = []
-        self._sizes: dict[int, int] = {}
-        self._bags: dict[int, Bag] = {}
-        self._ontology = ontology
-
-    def register(self, bag: Bag, token: int) -> None:
-        self._sizes[token] = len(bag)
-        self._bags[token] = bag
-        for operand in bag:
-            name = value_key(operand)
-            if name not in self._ids:
-                self._ids[name] = len(self._holders)
-                self._holders.append(set())
-                self._elements.register(self._element, operand, self._ids[name])
-            self._holders[self._ids[name]].add(token)
-
-    def candidates(self, bag: Bag) -> Iterable[int]:
-        """The registered bags large enough to hold `bag` and with some partner for each element.
-
-        Under `=` these are just its super-bags: elements that repeat are counted.
-        """
-        left: set[int] | None = None
-        distinct = {value_key(element): element for element in bag}
-        for element in distinct.values():
-            holding: set[int] = set()
-            for identity in self._elements.hits(element):
-                holding |= self._holders[identity]
-            left = holding if left is None else left & holding
-            if not left:
-                return ()
-        size = len(bag)
-        tokens = self._sizes if left is None else left
-        found = [token for token in tokens if self._sizes[token] >= size]
-        if self._element is Operator.EQ and len(distinct) < size:
-            ontology = self._ontology
-            return [
-                t for t in found if operator_accepts(Operator.SUB_BAG, bag, self._bags[t], ontology)
-            ]
         return found
 
 
@@ -378,6 +329,7 @@ class TokenTable:
         self._tokens: dict[Constraint, int] = {}
         self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
+        self.sub_bags = SubBags()
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -387,10 +339,28 @@ class TokenTable:
         constraint = Constraint(attribute, operator, operand)
         token = self._tokens.get(constraint)
         if token is None:
-            token = self._tokens[constraint] = len(self.constraints)
-            self.constraints.append(constraint)
-            self.peers.append((attribute, operator))
+            parts = split_bag_operator(operator)
+            if parts is not None and parts[0] is Operator.SUB_BAG:
+                return self._new_sub_bag(constraint, parts[1])
+            token = self._new(constraint)
             self.index(attribute).register(operator, operand, token)
+        return token
+
+    def _new(self, constraint: Constraint) -> int:
+        token = self._tokens[constraint] = len(self.constraints)
+        self.constraints.append(constraint)
+        self.peers.append((constraint.attribute, constraint.operator))
+        return token
+
+    def _new_sub_bag(self, constraint: Constraint, element: Any) -> int:
+        """A sub-bag's token; its wants come first, so that a saved table is read in its order."""
+        attribute, bag = constraint.attribute, constraint.operand
+        assert isinstance(bag, Bag)
+        wanted = Composite(Operator.SUPER_BAG, element)
+        wants = [self.element_token(attribute, wanted, one) for one in bag]
+        token = self._new(constraint)
+        self.index(attribute)
+        self.sub_bags.add(attribute, token, wants)
         return token
 
     def element_token(self, attribute: str, operator: Any, element: Any) -> int:

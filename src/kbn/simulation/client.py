@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kbn.broker import AdminBody, ClientCore, Confirmed, Failed, NotificationId, content
+from kbn.broker import AdminBody, ClientCore, Confirmed, Failed, Lost, NotificationId, content
 from kbn.filters import Notification, Subscription
 from kbn.simulation.connection import End, SimulatedConnection
 
@@ -25,6 +25,7 @@ class Received:
     path: tuple[str, ...] | None
     at: float
     delay_s: float
+    by_manager: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -44,11 +45,13 @@ class SimulatedClient:
 
     network: Network
     core: ClientCore
+    key: str
     received: list[Received] = field(default_factory=list)
     confirmed: list[Confirmed] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     moves: list[str] = field(default_factory=list)
     ontologies: list[str] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
 
     @property

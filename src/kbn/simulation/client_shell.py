@@ -15,13 +15,16 @@ from kbn.broker import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
     Peer,
+    Refused,
     Send,
     content,
     wire,
 )
+from kbn.errors import RemotePeerError
 from kbn.simulation.client import Line, Received, SimulatedClient
 from kbn.simulation.connection import End, SimulatedConnection
 from kbn.simulation.links import Links
@@ -69,6 +72,8 @@ class ClientShell:
                         self.connect_soon(client, line)
                 case Confirmed():
                     client.confirmed.append(effect)
+                case Lost():
+                    client.lost.append(effect)
                 case Failed():
                     client.failed.append(effect)
                 case Moved(broker):
@@ -83,17 +88,21 @@ class ClientShell:
 
         def connect() -> None:
             is_wanted = client.lines.get(line.broker) is line and line.connection is None
-            if is_wanted and self._clients.get(client.name) is client:
+            if is_wanted and self._clients.get(client.key) is client:
                 self.connect(client, line)
 
         self._timeline.at(self._timeline.now + after_s, connect)
 
     def connect(self, client: SimulatedClient, line: Line) -> None:
-        """Connect a client; a broker that is down has it connected when it is back."""
+        """Connect a client; a broker that is down has it connected when it is back.
+
+        One that is turned away again and again stays away, until it has another token.
+        """
         if not self._knows(line.broker):
             self._give_up(client, line, f"no broker {line.broker!r}")
         elif line.attempts >= ATTEMPTS_MAX:
-            self._give_up(client, line, "it turns us away")
+            if client.core.is_arriving_at(line.broker):
+                self._give_up(client, line, "it turns us away")
         else:
             self._open(client, line)
 
@@ -102,7 +111,7 @@ class ClientShell:
         self.carry_out(client, client.core.unreachable(line.broker, reason))
 
     def _open(self, client: SimulatedClient, line: Line) -> None:
-        end = End(Peer("client", client.name), lambda body: None, lambda: None)
+        end = End(Peer("client", client.key), lambda body: None, lambda: None)
         end.received = lambda body: self._received(client, line, body)
         end.closed = lambda: self._lost(client, line, end)
         connection = self._accept(end, line.broker)
@@ -116,13 +125,15 @@ class ClientShell:
         message = wire.decode_to_client(body)
         if isinstance(message, ConnAck):
             line.attempts = 0
+        if isinstance(message, Refused) and message.kind == RemotePeerError.__name__:
+            line.attempts = 0  # it is to come back later
         self.carry_out(client, client.core.receive(message, line.broker, self._timeline.now))
 
     def _lost(self, client: SimulatedClient, line: Line, end: End) -> None:
         if line.end is not end:
             return
         line.connection = line.end = None
-        if self._clients.get(client.name) is client and client.lines.get(line.broker) is line:
+        if self._clients.get(client.key) is client and client.lines.get(line.broker) is line:
             effects = client.core.disconnected(line.broker, self._timeline.now)
             self.carry_out(client, effects)
             self.connect_soon(client, line, REDIAL_S)
@@ -143,12 +154,13 @@ class ClientShell:
             envelope.path,
             now,
             now - envelope.time,
+            envelope.by_manager,
         )
         client.received.append(received)
         self.carry_out(client, client.core.consumed(delivered))
 
     def tick(self, client: SimulatedClient) -> None:
         """Let the clock of a client tick from now on, until it is detached."""
-        if self._clients.get(client.name) is client:
+        if self._clients.get(client.key) is client:
             self.carry_out(client, client.core.tick(self._timeline.now))
             self._timeline.at(self._timeline.now + TICK_S, lambda: self.tick(client))

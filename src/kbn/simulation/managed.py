@@ -22,6 +22,7 @@ from kbn.management import (
     PublisherAgent,
     RequestInfo,
     RequestPublisherMedoids,
+    Sender,
     instructions,
     reports,
     terms,
@@ -72,7 +73,7 @@ class ManagedPublisher:
         again = False
         for received in self._line.received[self._read :]:
             order = instructions.from_notification(received.notification)
-            if isinstance(order, PlacePublisher):
+            if isinstance(order, PlacePublisher) and received.by_manager:
                 self._go(order.broker)
             again |= isinstance(order, RequestInfo | RequestPublisherMedoids)
         was_told = self._read < len(self._line.received)
@@ -117,10 +118,10 @@ class ManagedNetwork:
     def watch(self, broker: str) -> None:
         """Give a broker an agent: at the start, and when it was restarted."""
         self._agents[broker] = BrokerAgent(self.network.broker(broker), broker, self.semantic_map)
-        if f"agent of {broker}" not in self._lines:
-            line = self.trigger.client(f"agent of {broker}", TRIGGER)
+        if broker not in self._lines:
+            line = self.trigger.client(broker, TRIGGER)
             line.subscribe(instructions.of_type("RequestInfo"))
-            self._lines[f"agent of {broker}"] = line
+            self._lines[broker] = line
 
     def serve(self, server: PolicyServer) -> None:
         """Have a policy server at work."""
@@ -164,7 +165,7 @@ class ManagedNetwork:
         raise AssertionError(f"the managed network is not quiet after {ROUNDS_MAX} rounds")
 
     def _report(self, broker: str) -> bool:
-        agent, line = self._agents[broker], self._lines[f"agent of {broker}"]
+        agent, line = self._agents[broker], self._lines[broker]
         if self.network.brokers.get(broker) is None:
             return False
         if line.received:
@@ -181,7 +182,8 @@ class ManagedNetwork:
         news = line.received[self._read[server.name] :]
         self._read[server.name] = len(line.received)
         for received in news:
-            self._do(server, server.received(received.notification, self.now))
+            sender = Sender(received.id.publisher, received.by_manager)
+            self._do(server, server.received(received.notification, sender, self.now))
         return bool(news)
 
     def _do(self, server: PolicyServer, effects: list[Effect]) -> None:

@@ -21,6 +21,7 @@ from random import Random
 from typing import Literal, Unpack
 
 from kbn.broker import (
+    AnyMessage,
     Broker,
     ClientCore,
     ClientSettings,
@@ -58,8 +59,8 @@ class _Place:
     store: MemoryStore
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
-    reports: list[node_events.Event] = field(default_factory=list)
     wakes_at: float = inf
+    has_turn: bool = False
 
 
 class Network:
@@ -78,7 +79,8 @@ class Network:
     A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
     clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
     another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
-    the nodes noted, each with the name of the node.
+    the nodes noted, each with the name of the node. `watch` is told what clients are sent, when it
+    is sent.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Network:
         self.clients: dict[str, SimulatedClient] = {}
         self.broker_moves: list[tuple[str, str, str | None]] = []
         self.notes: list[tuple[str, notes.Note]] = []
+        self.watch: Callable[[str, AnyMessage], None] = lambda client, message: None
         self._timeline = Timeline()
         self._links = Links(self._timeline, self.rng, faults or Faults())
         self._client_shell = ClientShell(
@@ -112,13 +115,14 @@ class Network:
             ontology=ontology,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
-        token = common.token
+        token, self._by_address = common.token, options.get("by_address", False)
         self._places = {name: _place(name, common) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
         for name in topology.brokers:
-            self.restart(name)
+            if name not in options.get("down", ()):
+                self.restart(name)
 
     def _links_of(self, name: str, token: str) -> list[LinkTo]:
         """The links that a broker dials: of a child and its parent, the child dials.
@@ -129,7 +133,8 @@ class Network:
         both = self._ticks and self.topology.routing == "general"
         found = [other for one, other in self.topology.links if one == name]
         found += [one for one, other in self.topology.links if other == name and both]
-        return [LinkTo(other, role, token, other) for other in found]
+        named = not self._by_address
+        return [LinkTo(other, role, token, other if named else "") for other in found]
 
     # Nodes.
 
@@ -157,8 +162,9 @@ class Network:
         when_slow: Literal["drop", "block"] = "drop",
         token: str = "",
         with_path: bool = False,
+        key: str | None = None,
     ) -> SimulatedClient:
-        """Attach a new client to a broker."""
+        """Attach a new client to a broker; under another `key`, one with the name of another."""
         self._place(at)
         settings = ClientSettings(
             durable=durable,
@@ -169,12 +175,26 @@ class Network:
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
         core = ClientCore(name, at, next(self._runs), settings)
-        client = self.clients[name] = SimulatedClient(self, core)
+        client = self.clients[key or name] = SimulatedClient(self, core, key or name)
         client.lines[at] = Line(at)
         self._client_shell.connect(client, client.lines[at])
         if self._ticks:
             self._client_shell.tick(client)
         return client
+
+    def give_token(self, key: str, token: str) -> None:
+        """Let a client show another token, where it is not connected at once."""
+        client = self.clients[key]
+        client.core.use_token(token)
+        for line in client.lines.values():
+            line.attempts = 0
+            if line.connection is None:
+                self._client_shell.connect_soon(client, line)
+
+    def access_changed(self) -> None:
+        """Tell all brokers that the authorizer decides by other rules from now on."""
+        for name in self.brokers:
+            self._tell(name, node_events.AccessChanged())
 
     def detach(self, name: str) -> None:
         """Remove a client without telling its broker."""
@@ -242,7 +262,6 @@ class Network:
         place = self._place(name)
         place.node = None
         place.store.rollback()
-        place.reports.clear()
         ends, place.ends = place.ends, {}
         for connection, end in ends.values():
             end.is_open = False
@@ -254,7 +273,7 @@ class Network:
         if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
         node = place.node = Node(place.settings, self.now, self.rng.random)
-        place.wakes_at = inf
+        place.wakes_at, place.has_turn = inf, False
         self._perform(name, node.start(self.now))
         if self._ticks:
             self._tick_node(name, node)
@@ -304,8 +323,7 @@ class Network:
     def _tell(self, name: str, event: node_events.Event) -> None:
         place = self._places[name]
         if place.node is not None:
-            reports, place.reports = place.reports, []
-            self._perform(name, place.node.handle([*reports, event], self.now))
+            self._perform(name, place.node.handle([event], self.now))
 
     def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
         place = self._places[name]
@@ -326,18 +344,20 @@ class Network:
                     pass  # sockets have room here, and frames any length
         if place.node is not None and place.node.due_at < place.wakes_at:
             self._wake(name, place, place.node)
+        if place.node is not None and place.node.has_more and not place.has_turn:
+            self._go_on(name, place, place.node)
 
     def _send(self, name: str, place: _Place, send: node_effects.Send) -> None:
         found = place.ends.get(send.connection)
         if found is None:
             return
+        to = found[0].other(found[1]).peer
         for message in send.messages:
+            if to.kind == "client":
+                self.watch(to.name, message)
             self._links.transmit(*found, message)
-        report = node_events.Writable(send.connection)
         if send.is_cut_short:
-            self.at(self.now, lambda: self._tell(name, report))
-        else:
-            place.reports.append(report)
+            self.at(self.now, lambda: self._tell(name, node_events.Writable(send.connection)))
 
     def _noted(self, name: str, note: notes.Note) -> None:
         self.notes.append((name, note))
@@ -361,6 +381,17 @@ class Network:
                 self._perform(name, node.handle((), self.now))
 
         self.at(node.due_at, wake)
+
+    def _go_on(self, name: str, place: _Place, node: Node) -> None:
+        """Give a node another turn, for what did not fit into this one."""
+        place.has_turn = True
+
+        def go_on() -> None:
+            if place.node is node:
+                place.has_turn = False
+                self._perform(name, node.handle((), self.now))
+
+        self.at(self.now, go_on)
 
     def _tick_node(self, name: str, node: Node) -> None:
         if self._places[name].node is node:

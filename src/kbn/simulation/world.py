@@ -8,7 +8,8 @@ published. Then it is healed, and `check` demands what was promised:
   subscription was in force before the notification was published and not given up before the end;
 - nobody has had what none of its subscriptions wanted at any time;
 - nobody has had anything twice;
-- nobody was let in who has no token;
+- nobody was let in who has no token, and nobody was sent what the access rules did not allow at
+  that moment (`access.py`);
 - what one publisher published came in its order (with general peers only while the tree stands, so
   there it is not demanded).
 """
@@ -18,28 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from kbn.broker import Permission, Topology
+from kbn.broker import AnyMessage, Topology
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
+from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network
 
 CALM = Faults(latency_s=0.002)
 HEALING_S_MAX = 30.0
-
-
-TOKEN = "let me in"
-
-
-class Doorkeeper:
-    """Admits who has the token."""
-
-    def admit(self, name: str, token: str) -> Permission | None:
-        return Permission() if token == TOKEN else None
-
-    def admit_broker(self, name: str, token: str) -> bool:
-        return token == TOKEN
 
 
 class PromiseBrokenError(AssertionError):
@@ -55,6 +44,10 @@ class Interest:
     asked_at: float = 0.0
     in_force_at: float | None = None
     given_up_at: float | None = None
+    is_unsubscribed: bool = False
+
+
+LITTLE_WORK = 60  # in one turn of each broker, in every fourth world: most things take several
 
 
 @dataclass(slots=True)
@@ -63,6 +56,8 @@ class Published:
     publisher: str
     number: int
     at: float
+    is_forbidden: bool = False  # its publisher may not publish it
+    may_be_refused: bool = False  # its publisher might not, for a while
 
 
 @dataclass(slots=True)
@@ -72,30 +67,37 @@ class World:
     seed: int
     rng: Random
     network: Network
+    access: AccessTrouble
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
 
     @classmethod
-    def swarm(cls, seed: int, *, calm: bool = False, restless: bool = False) -> World:
+    def swarm(
+        cls, seed: int, *, calm: bool = False, restless: bool = False, rules_change: bool = True
+    ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
-        In a restless one brokers move often, and peers in the middle of the network too.
+        In a restless one brokers move often, and peers in the middle of the network too. In two of
+        three the access rules change, unless that is not wanted.
         """
         rng = Random(seed)
         topology = random_topology(rng, rng.randint(1, 6))
         faults = CALM if calm else _random_faults(rng)
+        access = AccessTrouble(seed, topology.brokers, changes=rules_change)
         network = Network(
             topology,
             seed=seed,
             faults=faults,
             ticks=True,
             advertisements=rng.random() < 0.3,
-            authorizer=Doorkeeper(),
+            authorizer=access.in_force,
             broker_token=TOKEN,
+            turn_work=LITTLE_WORK if seed % 4 == 0 else 20_000,
         )
-        world = cls(seed, rng, network, is_restless=restless)
+        world = cls(seed, rng, network, access, is_restless=restless)
+        network.watch = world._look_at
         world.tell(f"{topology.routing} {topology.links} {faults}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
@@ -125,6 +127,7 @@ class World:
         self.network.run_for(1.0)
         for _ in range(steps):
             self._something_happens()
+            self.access.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
             self._note_in_force()
         self.heal()
@@ -134,6 +137,7 @@ class World:
         """Mend everything and wait until what was promised is kept."""
         self.tell("healed")
         self.network.heal()
+        self.access.restore(self)
         must = {client.name: self.expected(client)[0] for client in self.subscribers}
         end = self.network.now + HEALING_S_MAX
         while self.network.now < end and not self._is_kept(must):
@@ -145,9 +149,9 @@ class World:
         for publisher in self.publishers:
             if publisher.core.unpublished:
                 self._broken(f"{publisher.core.unpublished} of {publisher.name} were never taken")
-        for client in self.network.clients.values():
-            if client.name[0] == "x" and (client.received or client.confirmed):
-                self._broken(f"{client.name} was let in")
+        for key, client in self.network.clients.items():
+            if key[0] == "x" and (client.received or client.confirmed):
+                self._broken(f"{key} was let in")
         for client in self.subscribers:
             got = [(r.id.publisher, r.id.number) for r in client.received]
             if len(set(got)) != len(got):
@@ -181,6 +185,8 @@ class World:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
         for published in self.published:
+            if published.is_forbidden:
+                continue
             id = (published.publisher, published.number)
             for interest in self.interests[client.name].values():
                 if not interest.subscription.matches(published.notification):
@@ -192,6 +198,7 @@ class World:
                     and in_force_at is not None
                     and in_force_at < published.at
                     and interest.given_up_at is None
+                    and not published.may_be_refused
                 ):
                     must.add(id)
         return must, may
@@ -230,7 +237,12 @@ class World:
         publisher = self.rng.choice(self.publishers)
         notification = random_notification(self.rng)
         number = publisher.publish(notification, durable=True)
-        self.published.append(Published(notification, publisher.name, number, self.network.now))
+        is_forbidden = not self.access.may_publish(publisher.name)
+        self.published.append(
+            Published(
+                notification, publisher.name, number, self.network.now, is_forbidden, is_forbidden
+            )
+        )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
 
     def _crash_something(self) -> None:
@@ -270,6 +282,7 @@ class World:
         if interests:
             id = self.rng.choice(sorted(interests))
             interests[id].given_up_at = self.network.now
+            interests[id].is_unsubscribed = True
             client.unsubscribe(id)
             self.tell(f"{client.name} gives up {id}")
 
@@ -306,14 +319,46 @@ class World:
         subscription = random_subscription(self.rng)
         id = client.subscribe(subscription)
         request = client.barrier()
-        self.interests[client.name][id] = Interest(subscription, request, self.network.now)
+        interest = Interest(subscription, request, self.network.now)
+        if not self.access.may_subscribe(client.name, subscription):
+            interest.given_up_at = self.network.now
+        self.interests[client.name][id] = interest
         self.tell(f"{client.name} subscribes {id}: {subscription}")
 
     def _attach(self, name: str, durable: bool) -> None:
         at = self.rng.choice(self.network.topology.brokers)
-        self.network.client(name, at=at, durable=durable, token=TOKEN)
+        self.network.client(name, at=at, durable=durable, token=self.access.enter(name))
         self.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
+
+    # Access.
+
+    def rules_changed(self) -> None:
+        """Note what is owed to nobody any more, now that the rules are others."""
+        for name, interests in self.interests.items():
+            for interest in interests.values():
+                may = self.access.may_subscribe(name, interest.subscription)
+                if not may and interest.given_up_at is None:
+                    interest.given_up_at = self.network.now
+        for published in self.published:
+            client = self.network.clients[published.publisher]
+            if published.number <= client.core.stored_up_to:
+                continue
+            if self.access.may_publish(published.publisher):
+                published.is_forbidden = False
+            else:
+                published.may_be_refused = True
+
+    def _look_at(self, client: str, message: AnyMessage) -> None:
+        """A broker sends a client something."""
+        interests = self.interests.get(client)
+        if interests is None:
+            return
+
+        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        objection = self.access.objection(client, message, held)
+        if objection is not None:
+            self._broken(objection)
 
     def _broken(self, what: str) -> None:
         told = "\n".join(self.story)

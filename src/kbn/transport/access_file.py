@@ -5,7 +5,10 @@
         token_sha256: 5e88489…            # of the token; or `token:` itself
         publish: [temperature, room]      # attributes, or "*"
         subscribe: "*"
-        manage: false
+        manage: false                     # instruct the broker
+        ontologies: false                 # as a manager, have it load ontologies
+        block: false                      # stop publishers when it is slow
+        limits: {subscriptions: 100}      # other than everybody's
     brokers:
       west: {token: s3cret}
     default: {publish: [], subscribe: "*"}   # for everybody else; without it nobody else may come
@@ -17,15 +20,22 @@ uses that name, which is right behind mutual TLS only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from hashlib import sha256
-from hmac import compare_digest
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, defstruct
+from msgspec.structs import asdict
 
-from kbn.broker import Permission
+from kbn.broker import (
+    AccessRules,
+    ClientLimits,
+    Entry,
+    LimitsGiven,
+    Permission,
+    RulesInForce,
+    digest_of,
+)
 from kbn.config import AS_WRITTEN, Document, Form, Place, Text
 
 All = Literal["*"]
@@ -42,6 +52,21 @@ Digest = Annotated[
 ]
 
 
+Positive = Annotated[int, Meta(gt=0, lt=2**62, description="a whole number above 0")]
+Seconds = Annotated[float, Meta(gt=0, description="a number above 0")]
+
+LimitsForm: Any = defstruct(
+    "LimitsForm",
+    [
+        (each.name, (Seconds if each.name.endswith("_s") else Positive) | None, None)
+        for each in fields(ClientLimits)
+    ],
+    bases=(Form,),
+    frozen=True,
+)
+"""Limits that are other than everybody's: any of `ClientLimits`."""
+
+
 class EntryForm(Form, frozen=True):
     """What a client may do. What it does not say it does not allow."""
 
@@ -50,14 +75,16 @@ class EntryForm(Form, frozen=True):
     publish: Attributes = ()
     subscribe: Attributes = ()
     manage: bool = False
+    ontologies: bool = False
+    block: bool = False
+    limits: LimitsForm | None = None
 
 
 class BrokerEntryForm(EntryForm, frozen=True):
-    """What a broker may do: everything, unless the file says less."""
+    """What a broker may do as a client, to report, say: publish and subscribe to everything."""
 
     publish: Attributes = "*"
     subscribe: Attributes = "*"
-    manage: bool = True
 
 
 Clients = Annotated[dict[str, EntryForm], Meta(description="names, each with what it may do")]
@@ -72,53 +99,48 @@ class AccessForm(Form, frozen=True):
     default: EntryForm | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    permission: Permission
-    digest: str | None  # of the token, hex
-
-    def admits(self, token: str) -> bool:
-        given = sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-        # The comparison is made in any case, and takes as long for any token.
-        return compare_digest(given, self.digest or given)
-
-
-class AccessFile:
+class AccessFile(RulesInForce):
     """Admits by a file; `reload` reads it again, and keeps what it had when the file is wrong."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._clients: dict[str, _Entry] = {}
-        self._brokers: dict[str, _Entry] = {}
-        self._default: _Entry | None = None
-        self.reload()
+        super().__init__(read_access(self._path))
 
     def reload(self) -> None:
-        root = Document.read(self._path, "the access file", is_secret=True).root
-        form = root.convert(AccessForm)
-        clients = _entries(form.clients, root.at("clients"))
-        brokers = _entries(form.brokers, root.at("brokers"))
-        default = None if form.default is None else _entry(form.default, root.at("default"))
-        self._clients, self._brokers, self._default = clients, brokers, default
-
-    def admit(self, name: str, token: str) -> Permission | None:
-        """What a client may do; None when it may not come in."""
-        entry = self._clients.get(name) or self._brokers.get(name) or self._default
-        return entry.permission if entry is not None and entry.admits(token) else None
-
-    def admit_broker(self, name: str, token: str) -> bool:
-        """Whether a broker of that name may be a neighbour: the file must name it."""
-        entry = self._brokers.get(name)
-        return entry is not None and entry.admits(token)
+        self.rules = read_access(self._path)
 
 
-def _entries(form: Mapping[str, EntryForm] | None, place: Place) -> dict[str, _Entry]:
+def read_access(path: str | Path) -> AccessRules:
+    """The rules in an access file; ConfigError says what is wrong with it, and where."""
+    root = Document.read(path, "the access file", is_secret=True).root
+    form = root.convert(AccessForm)
+    default = None if form.default is None else _entry(form.default, root.at("default"))
+    return AccessRules(
+        _entries(form.clients, root.at("clients")),
+        _entries(form.brokers, root.at("brokers")),
+        default,
+    )
+
+
+def _entries(form: Mapping[str, EntryForm] | None, place: Place) -> dict[str, Entry]:
     return {name: _entry(each, place.at(name)) for name, each in (form or {}).items()}
 
 
-def _entry(form: EntryForm, place: Place) -> _Entry:
-    permission = Permission(_allowed(form.publish), _allowed(form.subscribe), form.manage)
-    return _Entry(permission, _digest(form, place))
+def _entry(form: EntryForm, place: Place) -> Entry:
+    permission = Permission(
+        _allowed(form.publish),
+        _allowed(form.subscribe),
+        manage=form.manage,
+        block=form.block,
+        ontologies=form.ontologies,
+        limits=_limits(form.limits),
+    )
+    return Entry(permission, _digest(form, place))
+
+
+def _limits(form: Any) -> LimitsGiven:
+    given = {} if form is None else asdict(form)
+    return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
 
 def _allowed(attributes: All | tuple[str, ...]) -> frozenset[str] | None:
@@ -129,5 +151,5 @@ def _digest(form: EntryForm, place: Place) -> str | None:
     if form.token is not None and form.token_sha256 is not None:
         raise place.at("token").error("give a token or its SHA-256, not both")
     if form.token is not None:
-        return sha256(form.token.encode("utf-8", "surrogatepass")).hexdigest()
+        return digest_of(form.token)
     return None if form.token_sha256 is None else form.token_sha256.lower()

@@ -23,7 +23,9 @@ from kbn.broker import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
+    NotAllowedError,
     OntologyChanged,
     Publish,
     Refused,
@@ -65,6 +67,7 @@ class ClientDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: KbnError | None = None
         self._problem = ""
+        self.lost = 0
 
     @property
     def core(self) -> ClientCore:
@@ -176,6 +179,12 @@ class ClientDriver:
             case Moved(broker):
                 self.url = self.connections.url_of(broker) or self.url
                 self.pending.answer("move")
+            case Lost(broker, more, total):
+                self.lost += more
+                log.warning(
+                    "%s: %s has dropped %s deliveries because this client was slow or away, %s in "
+                    "all", self.name, broker, more, total,
+                )  # fmt: skip
             case OntologyChanged(digest):
                 self._new_ontology(digest)
             case _:
@@ -198,6 +207,8 @@ class ClientDriver:
         match failed.what:
             case "connect" | "frame":
                 self._refused_altogether(error, failed)
+            case "block":
+                log.warning("%s: %s", self.name, error)
             case "move" | "join":
                 self.pending.fail("move", 0, error)
             case "publish" if not failed.durable:
@@ -208,7 +219,9 @@ class ClientDriver:
                     self._objected(failed.reference, error)
 
     def _objected(self, subscription: int, error: KbnError) -> None:
-        if self.feeds.objected(subscription, error):
+        if isinstance(error, NotAllowedError):
+            self.consume(self.feeds.withdraw(subscription, error))
+        elif self.feeds.objected(subscription, error):
             log.warning("%s: subscription %s: %s", self.name, subscription, error)
 
     def _refused_altogether(self, error: KbnError, failed: Failed) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 from kbn.broker import AnyMessage, FrameError, FrameReader, wire
+from kbn.errors import InvalidInputError
 
 # Above this the owner is told that the other side does not read; below a quarter, that it does.
 HIGH_WATER_BYTES = 1 << 20
@@ -97,6 +99,17 @@ class Connection(asyncio.Protocol):
     def send(self, message: AnyMessage) -> None:
         """Have a message written at the next flush."""
         self._out.append(wire.encode(message))
+
+    def send_all(self, messages: Iterable[AnyMessage]) -> list[InvalidInputError]:
+        """Write messages at once; why those were left out that have no form in bytes."""
+        problems, out, encode = [], self._out, wire.encode
+        for message in messages:
+            try:
+                out.append(encode(message))
+            except InvalidInputError as problem:
+                problems.append(problem)
+        self.flush()
+        return problems
 
     def flush(self) -> None:
         """Write all that was sent since the last time, at once."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Delivery:
     """A notification and how it came: `hops` counts the brokers that handled it, `path` names them
     if the client asked for that, `dropped` says how many were dropped before it because the client
-    was slow.
+    was slow. `by_manager` says that its publisher had the right `manage`.
     """
 
     notification: Notification
@@ -36,6 +36,7 @@ class Delivery:
     durable: bool
     dropped: int
     broker: str
+    by_manager: bool = False
 
 
 class Feed:
@@ -110,7 +111,7 @@ class Feed:
             envelope = delivery.envelope
             yield Delivery(
                 notification, envelope.id, envelope.hops, envelope.path, delivery.durable,
-                delivery.dropped, broker,
+                delivery.dropped, broker, envelope.by_manager,
             )  # fmt: skip
 
     # For those who process several at once: none counts as done with before they say so.

@@ -71,6 +71,12 @@ class Feeds:
             feed.problem = problem
         return feed is not None
 
+    def withdraw(self, id: int, error: KbnError) -> list[Delivered]:
+        """A subscription is not allowed any more: its feed ends so. What is done with."""
+        feed = self._feeds.pop(id, None)
+        left = [] if feed is None else feed.end(error)
+        return [delivered for item in left for delivered in self.done_with(item)]
+
     def end(self, error: KbnError | None) -> None:
         """Nothing more comes to any feed."""
         for feed in self._feeds.values():

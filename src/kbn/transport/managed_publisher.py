@@ -174,9 +174,12 @@ class ManagedPublisher:
 
     async def _follow(self, orders: Any) -> None:
         """Go where we are sent."""
-        async for notification in orders:
-            order = instructions.from_notification(notification)
+        async for delivery in orders.deliveries():
+            order = instructions.from_notification(delivery.notification)
             if not isinstance(order, PlacePublisher):
+                continue
+            if not delivery.by_manager:
+                log.warning("%s: %s may send nobody anywhere", self.name, delivery.id.publisher)
                 continue
             self._place = order
             self._is_placed.set()

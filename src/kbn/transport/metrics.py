@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from kbn.broker import Store
+from kbn.transport.turn_times import TurnTimes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -25,12 +26,15 @@ COUNTED = {
     "received": "Notifications that came from neighbours.",
     "dropped": "Notifications dropped because a queue was full.",
     "refused": "Requests of clients that were refused.",
+    "lost": "Deliveries to durable clients dropped because they were owed too much.",
+    "set_aside": "Rows of the store that cannot be read, kept apart.",
     "matched": "Notifications matched with the routing table.",
 }
 
 OF_NEIGHBOURS = {
     "queued": ("gauge", "Notifications waiting to be sent to a neighbour."),
     "unacked": ("gauge", "Durable notifications kept for a neighbour."),
+    "unacked_bytes": ("gauge", "Bytes of these."),
     "told": ("gauge", "Root filters a neighbour was told."),
     "wants": ("gauge", "Filters a neighbour announced."),
     "dropped": ("counter", "Notifications dropped on the way to a neighbour."),
@@ -68,13 +72,16 @@ class CommitTimer:
         self.buckets[bisect_left(COMMIT_BOUNDS_S, took)] += 1
 
 
-def metrics_text(status: Mapping[str, Any], commits: CommitTimer, *, healthy: bool) -> str:
+def metrics_text(
+    status: Mapping[str, Any], commits: CommitTimer, times: TurnTimes, *, healthy: bool
+) -> str:
     """All metrics of a broker, from what it answers when asked for its status."""
     families = (
         _counters(status["counts"]),
         _of_table(status, healthy),
         _of_clients(status["clients"]),
         _of_neighbours(status["neighbours"]),
+        _of_turns(status["turns"], times),
         _of_commits(commits),
         _of_process(),
     )
@@ -130,6 +137,9 @@ def _of_clients(clients: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _gauge("kbn_clients_queued_max", "The longest such queue.", max(queued, default=0))
     yield from _gauge("kbn_clients_unacked", "Durable deliveries kept for clients.", sum(unacked))
     yield from _gauge("kbn_clients_unacked_max", "The most kept for one.", max(unacked, default=0))
+    for kind, durable in (("queued", False), ("unacked", True)):
+        sizes = [each["queued_bytes"] for each in clients if each["durable"] == durable]
+        yield from _gauge(f"kbn_clients_{kind}_bytes", "Bytes of these.", sum(sizes))
 
 
 def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -153,6 +163,23 @@ def state_of(link: Mapping[str, Any]) -> str:
     if not link["in_session"]:
         return "greeting"
     return "complete" if link["complete"] else "session"
+
+
+def _of_turns(turns: Mapping[str, Any], times: TurnTimes) -> Iterator[str]:
+    name = "kbn_turn_work"
+    yield f"# HELP {name} What a turn of the event loop did, in units of about a microsecond."
+    yield f"# TYPE {name} histogram"
+    reached = 0
+    for bound, number in zip((*turns["bounds"], "+Inf"), turns["buckets"], strict=True):
+        reached += number
+        yield _sample(f"{name}_bucket", {"le": str(bound)}, reached)
+    yield _sample(f"{name}_sum", {}, turns["work"])
+    yield _sample(f"{name}_count", {}, turns["count"])
+    yield from _gauge("kbn_turn_work_max", "What the largest turn did.", turns["largest"])
+    yield from _family(
+        "kbn_turn_cpu_seconds_total", "counter", "CPU time of turns.", [({}, times.total_s)]
+    )
+    yield from _gauge("kbn_turn_cpu_seconds_max", "CPU time of the longest.", times.largest_s)
 
 
 def _of_commits(commits: CommitTimer) -> Iterator[str]:

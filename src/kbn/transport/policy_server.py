@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kbn.errors import KbnError, TransportError
-from kbn.management import Announce, Effect, Instruct, LogEntry, PolicyServer
+from kbn.management import Announce, Effect, Instruct, LogEntry, PolicyServer, Sender
 from kbn.transport.client import Client
 from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
@@ -95,8 +95,9 @@ class PolicyServerShell:
         async with Client(self._trigger, self._server.name, options) as client:
             feed = await client.subscribe(self._server.wanted)
             self._client = client
-            async for notification in feed:
-                self._do(self._server.received(notification, now()))
+            async for delivery in feed.deliveries():
+                sender = Sender(delivery.id.publisher, delivery.by_manager)
+                self._do(self._server.received(delivery.notification, sender, now()))
 
     async def _tick(self) -> None:
         looked_at = now()

@@ -71,7 +71,7 @@ class Reporting:
     async def _report(self) -> None:
         broker = self._server.broker
         options = ClientOptions.with_token(self._token, self._tls)
-        async with Client(self._trigger, f"agent of {broker.name}", options) as client:
+        async with Client(self._trigger, broker.name, options) as client:
             listening = asyncio.ensure_future(self._listen(client))
             try:
                 while not listening.done():

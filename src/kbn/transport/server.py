@@ -14,12 +14,13 @@ from itertools import count
 from math import inf
 from pathlib import Path
 from random import Random
+from time import thread_time
 from typing import Any, assert_never
 
 from kbn.broker import Broker, FrameError, Node, NodeSettings, StoreError, notes
 from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
-from kbn.errors import InvalidInputError, KbnError
+from kbn.errors import KbnError
 from kbn.ontology import Ontology
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
@@ -27,6 +28,7 @@ from kbn.transport.dialling import dial
 from kbn.transport.note_log import log_note
 from kbn.transport.security import common_name
 from kbn.transport.settings import Listen, OntologyFiles, check_url
+from kbn.transport.turn_times import TurnTimes
 from kbn.transport.urls import Address
 
 TICK_S = 0.2
@@ -69,6 +71,7 @@ class BrokerServer:
         self._turn_is_due = False
         self._wakes_at = inf
         self._ended: asyncio.Future[None] | None = None
+        self.turn_times = TurnTimes()
 
     @property
     def broker(self) -> Broker:
@@ -202,6 +205,9 @@ class BrokerServer:
     def tell(self, event: events.Event) -> None:
         """Have the node handle something, with all else that happens in this turn."""
         self._events.append(event)
+        self._have_turn()
+
+    def _have_turn(self) -> None:
         if not self._turn_is_due:
             self._turn_is_due = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -214,13 +220,20 @@ class BrokerServer:
     def _step(self, act: Callable[[], list[effects.Effect]]) -> None:
         if self._ended is None or self._ended.done() or self._listener is None:
             return
+        begun = thread_time()
         try:
             to_do = act()
         except StoreError as error:
             self._fail(error)
             return
         for effect in to_do:
-            self._perform(effect)
+            if type(effect) is effects.Send:
+                self._send(effect)
+            else:
+                self._perform(effect)
+        self.turn_times.add(thread_time() - begun)
+        if self.node.has_more:
+            self._have_turn()
         if self.node.due_at < self._wakes_at:
             self._wake_at(self.node.due_at)
 
@@ -246,17 +259,13 @@ class BrokerServer:
         connection = self._connections.get(id)
         if connection is None:
             return
-        for message in messages:
-            try:
-                connection.send(message)
-            except InvalidInputError as error:
-                log.error("%s cannot send: %s", self.node.name, error)
-        connection.flush()
+        for problem in connection.send_all(messages):
+            log.error("%s cannot send: %s", self.node.name, problem)
         waiting = connection.unwritten_bytes
         report = events.Stalled if connection.is_paused else events.Writable
         if is_cut_short:
             self.tell(report(id, waiting))
-        else:
+        elif waiting:
             self._events.append(report(id, waiting))  # it can wait for the next turn
 
     def _note(self, note: notes.Note) -> None:
@@ -308,12 +317,18 @@ class BrokerServer:
         """Read the access file and the ontology again, as they are now."""
         reread = getattr(self.node.settings.authorizer, "reload", None)
         if reread is not None:
-            try:
-                reread()
-            except KbnError as error:
-                log.error("the access file stays as it was: %s", error)
+            self._run(self._reload_access(reread))
         if self._ontology is not None:
             self._run(self._load_quietly(self._ontology))
+
+    async def _reload_access(self, reread: Callable[[], None]) -> None:
+        """Read the access file beside the work; then all who are connected obey it."""
+        try:
+            await asyncio.to_thread(reread)
+        except KbnError as error:
+            log.error("the access file stays as it was: %s", error)
+        else:
+            self.tell(events.AccessChanged())
 
     async def _load_quietly(self, files: OntologyFiles) -> None:
         try:

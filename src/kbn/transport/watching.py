@@ -149,7 +149,8 @@ class Watched:
             yield f"what is wanted at {', '.join(late)} (or they have another ontology)"
 
     def metrics(self) -> str:
-        return metrics_text(self._told(), self.commits, healthy=self.health()[0])
+        times = self.server.turn_times
+        return metrics_text(self._told(), self.commits, times, healthy=self.health()[0])
 
     def _told(self) -> dict[str, Any]:
         facts: dict[str, Any] = to_builtins(self.server.node.status())
@@ -184,6 +185,15 @@ class EventLog:
                 event("ontology changed", ontology=digest)
             case notes.OntologyUnchanged(digest):
                 event("ontology unchanged", ontology=digest)
+            case notes.SetAside(what, reason):
+                event("set aside", level=logging.ERROR, what=what, reason=reason)
+            case notes.Lost(client, total, reason):
+                event("lost", level=logging.WARNING, client=client, total=total, reason=reason)
+            case notes.StoppedWaiting(client, seconds):
+                event("publishers go on", level=logging.WARNING, client=client, after_s=seconds)
+            case notes.StoreFull(peer, used):
+                neighbour = None if peer is None else peer.name
+                event("store full", level=logging.ERROR, neighbour=neighbour, bytes=used)
             case notes.StoreFailed(reason):
                 event("store error", level=logging.CRITICAL, reason=reason)
             case _:

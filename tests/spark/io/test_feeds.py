@@ -195,6 +195,20 @@ def test_elements_may_be_nested_as_deep_as_they_like() -> None:
     assert attributes == {"title": "T"}
 
 
+def test_a_text_may_be_nested_as_deep_as_it_likes() -> None:
+    deep = "a<i>b" * 3_000 + "c" + "</i>d" * 3_000
+    _, attributes = only(rss(f"<guid>1</guid><title>{deep}</title>"))
+    assert attributes == {"title": "ab" * 3_000 + "c" + "d" * 3_000}
+
+
+def test_an_item_that_is_nested_too_deep_to_be_shown_is_still_refused_with_the_reason() -> None:
+    deep = "<a>" * 3_000 + "</a>" * 3_000
+    (bad,) = read(rss(f"<guid>1</guid><pubDate>never</pubDate>{deep}"))
+    assert isinstance(bad, Refused)
+    assert "is not a time" in bad.reason
+    assert bad.record == "<item> with elements nested too deep to be shown"
+
+
 texts = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Z"]), max_size=10)
 
 

@@ -10,6 +10,7 @@ from kbn.broker.client.effects import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Effect",
     "Failed",
     "HangUp",
+    "Lost",
     "Moved",
     "OntologyChanged",
 ]

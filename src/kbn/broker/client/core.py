@@ -18,6 +18,7 @@ It is made of parts that do not know each other; the core passes values between 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from kbn.broker.administration import AdminBody
@@ -29,6 +30,7 @@ from kbn.broker.client.effects import (
     Effect,
     Failed,
     HangUp,
+    Lost,
     Moved,
     OntologyChanged,
 )
@@ -188,6 +190,10 @@ class ClientCore:
         self._ask(self._home, request, AdminRequest(request.number, body))
         return request.number, self._finish()
 
+    def use_token(self, token: str) -> None:
+        """Show another token from now on, whenever it connects."""
+        self._settings = replace(self._settings, token=token)
+
     def move(self, broker: str, url: str) -> list[Effect]:
         """Go to another broker."""
         self._redirected(Redirect(broker, url))
@@ -316,6 +322,9 @@ class ClientCore:
         is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
         session.known_epoch = admitted.epoch
         session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)
+        if admitted.dropped > session.inbox.dropped:
+            self._lost(admitted.dropped, session)
+        session.inbox.dropped = admitted.dropped
         if not is_resumed:
             self._subscribe_again(session)
         if session is self._home:
@@ -380,13 +389,18 @@ class ClientCore:
             if session.state == "attached":
                 self._connect(session)
             return
+        if refused.what == "block":  # we are too slow; nothing that we asked for is refused
+            self._out.append(Failed("block", 0, refused.kind, refused.reason))
+            return
         request = Request(refused.what, refused.reference)
         if refused.what == "barrier" and session.requests.is_waiting(
             Request("join", refused.reference)
         ):
             request = Request("join", refused.reference)
-        # One that was granted and is refused now (by a new ontology, say) is kept for later.
-        if self._answered(request, session) and session is self._home:
+        # One that was granted and is refused now by a new ontology is kept for later; one that is
+        # not allowed any more is gone.
+        is_gone = self._answered(request, session) or refused.kind == "NotAllowedError"
+        if is_gone and session is self._home:
             self._subscriptions.refused(*request)
         self._out.append(Failed(*request, refused.kind, refused.reason, refused.durable))
         if session is not self._home:
@@ -410,12 +424,18 @@ class ClientCore:
 
     def _delivered(self, delivery: Deliver, session: BrokerSession) -> None:
         inbox = session.inbox
+        if delivery.dropped > inbox.dropped:
+            self._lost(delivery.dropped, session)
         if not inbox.accept(delivery):
             self._send_all(session, inbox.answer_unaccepted(delivery))
         elif inbox.held is not None:
             inbox.held.append(delivery)
         else:
             self._hand_over(delivery, session)
+
+    def _lost(self, total: int, session: BrokerSession) -> None:
+        more, session.inbox.dropped = total - session.inbox.dropped, total
+        self._out.append(Lost(session.broker, more, total))
 
     def _hand_over(self, delivery: Deliver, session: BrokerSession) -> None:
         if self._deliveries.is_due(delivery, in_order=session.inbox.in_order):

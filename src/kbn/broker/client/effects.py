@@ -46,6 +46,14 @@ class Failed(NamedTuple):
     durable: bool = False
 
 
+class Lost(NamedTuple):
+    """A broker has dropped deliveries to this client, `more` than it had: `total` by now."""
+
+    broker: str
+    more: int
+    total: int
+
+
 class OntologyChanged(NamedTuple):
     """The broker reasons with another ontology from now on."""
 
@@ -58,4 +66,6 @@ class Moved(NamedTuple):
     broker: str
 
 
-Effect: TypeAlias = Send | Dial | HangUp | Delivered | Confirmed | Failed | OntologyChanged | Moved
+Effect: TypeAlias = (
+    Send | Dial | HangUp | Delivered | Lost | Confirmed | Failed | OntologyChanged | Moved
+)

@@ -28,6 +28,7 @@ class Inbox:
         "_last_durable",
         "_window",
         "acknowledges_each",
+        "dropped",
         "held",
         "in_order",
     )
@@ -42,6 +43,7 @@ class Inbox:
         self._done_up_to = 0
         self._acknowledged = 0
         self.acknowledges_each = acknowledges_each
+        self.dropped = 0  # what the broker has said that it dropped
         self.held: list[Deliver] | None = [] if holds else None
         self.in_order = True
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Literal
 
+from kbn.broker.fields import shortened
 from kbn.broker.messages import AnyMessage, Peer, Refused
 from kbn.broker.node import notes
-from kbn.broker.node.effects import Close, Effect, Note
+from kbn.broker.node.effects import Close, Effect, Note, PauseReading, ResumeReading
+from kbn.broker.node.inboxes import Inbox
 from kbn.broker.node.outgoing_links import OutgoingLink
 from kbn.errors import RemotePeerError
 
@@ -29,8 +32,12 @@ class NodeConnection:
     heard_at: float
     peer: Peer | None = None
     epoch: int = 0
+    token: str = ""
+    inbox: Inbox = field(default_factory=Inbox)
     is_closing: bool = False
+    is_superseded: bool = False  # the peer has come again: what still comes here is not for us
     is_stalled: bool = False
+    is_paused: bool = False
 
     @property
     def is_open_to_anybody(self) -> bool:
@@ -44,7 +51,7 @@ class NodeConnections:
     def __init__(self) -> None:
         self.all: dict[int, NodeConnection] = {}
         self.bound: dict[Peer, NodeConnection] = {}
-        self._sends: dict[NodeConnection, list[AnyMessage]] = {}
+        self.sends: defaultdict[NodeConnection, list[AnyMessage]] = defaultdict(list)
         self._closes: list[Close] = []
         self._others: list[Effect] = []
 
@@ -70,13 +77,8 @@ class NodeConnections:
         return peer
 
     def send(self, connection: NodeConnection, message: AnyMessage) -> None:
-        if connection.is_closing:
-            return
-        sends = self._sends.get(connection)
-        if sends is None:
-            self._sends[connection] = [message]
-        else:
-            sends.append(message)
+        if not connection.is_closing:
+            self.sends[connection].append(message)
 
     def close(self, connection: NodeConnection, *, aborts: bool = False) -> None:
         if not connection.is_closing or aborts:
@@ -92,8 +94,20 @@ class NodeConnections:
         self.note(notes.ConnectionRefused(connection.peer, connection.address, kind, reason))
         if connection.stage != "asked":  # there, it is us who came
             what = "connect" if connection.peer is None else "frame"
-            self.send(connection, Refused(what, 0, kind, reason))
+            self.send(connection, Refused(what, 0, kind, shortened(reason)))
         self.close(connection)
+
+    def pause_or_resume(self, connection: NodeConnection) -> None:
+        """Read from a connection unless it is crowded, or a client that does not read itself.
+
+        Between brokers both may have much to say at once, so both go on reading.
+        """
+        does_not_read = connection.is_stalled and connection.stage == "client"
+        pauses = does_not_read or connection.inbox.is_crowded
+        if pauses is not connection.is_paused:
+            connection.is_paused = pauses
+            id = connection.id
+            self._others.append(PauseReading(id) if pauses else ResumeReading(id))
 
     def note(self, note: notes.Note) -> None:
         self._others.append(Note(note))
@@ -103,7 +117,7 @@ class NodeConnections:
 
     def take_sends(self) -> dict[NodeConnection, list[AnyMessage]]:
         """What is to be sent on each connection; the caller makes `Send`s of it."""
-        sends, self._sends = self._sends, {}
+        sends, self.sends = self.sends, defaultdict(list)
         return sends
 
     def take_others(self) -> list[Effect]:

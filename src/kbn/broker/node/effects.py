@@ -9,9 +9,10 @@ from kbn.broker.node import notes
 
 
 class Send(NamedTuple):
-    """Write messages to a connection, at once; then report `Writable`.
+    """Write messages to a connection, at once.
 
-    `is_cut_short`: more waits for the other side than it had room for, so report without delay.
+    The node takes them as written: report `Writable` or `Stalled` when some of it waits.
+    `is_cut_short`: more is to come than there was room for, so report in any case, without delay.
     """
 
     connection: int

@@ -49,7 +49,7 @@ class Stalled(NamedTuple):
 class Writable(NamedTuple):
     """There is room: what was sent is written, but for so many bytes.
 
-    Reported after each `Send` (unless the connection is stalled), and when `Stalled` is over.
+    Reported after a `Send` that left bytes waiting or was cut short, and when `Stalled` is over.
     """
 
     connection: int
@@ -98,6 +98,10 @@ class UseOntology:
     table: RoutingTable | None = None
 
 
+class AccessChanged(NamedTuple):
+    """The authorizer decides by other rules from now on: everybody is to obey them."""
+
+
 class OntologyFailed(NamedTuple):
     """An ontology could not be loaded; the one in use stays."""
 
@@ -117,4 +121,5 @@ Event: TypeAlias = (
     | MoveBroker
     | UseOntology
     | OntologyFailed
+    | AccessChanged
 )

@@ -19,9 +19,10 @@ from typing import NamedTuple
 from msgspec import msgpack
 
 from kbn.broker.broker import Broker
-from kbn.broker.messages import Bye, Peer
+from kbn.broker.messages import Bye
 from kbn.broker.node.settings import LinkTo, Role
 from kbn.broker.store import Store
+from kbn.broker.unmet import queue_of
 
 NEIGHBOUR = "neighbour/"
 MOVED = "moved/"
@@ -96,20 +97,27 @@ class KnownPeers:
     # Who its neighbours are.
 
     def recall(self, links: Iterable[LinkTo]) -> None:
-        """Link the broker to those it had, and to those whose names it is told."""
+        """Link the broker to those it had, and to those it is told of; those it never met are
+        expected.
+        """
         configured = {link.url: link for link in links}
+        met = set()
         for mark, value in self._store.marks(NEIGHBOUR).items():
             name = mark.removeprefix(NEIGHBOUR)
             role, url = msgpack.decode(value, type=tuple[Role, str])
             link = configured.get(url)
             if url and (link is None or link.role != role):
                 self._store.unmark(mark)
-                self._store.forget_unacked(Peer("broker", name))
+                self._store.forget_unacked(queue_of(self._store, name))
             else:
-                self._broker.link(name, role, "" if link is None else link.token)
+                met.add(url)
+                self._broker.link(name, role, "" if link is None else link.token, url)
         for link in configured.values():
             if link.name:
-                self._broker.link(link.name, link.role, link.token)
+                self._broker.link(link.name, link.role, link.token, link.url)
+            elif link.url not in met:
+                self._broker.expect(link.url, link.role)
+        self._broker.expect_no_others(set(configured))
 
     def keep(self, name: str, url: str) -> None:
         """Remember a neighbour, and where it is when it was us who connected; if it is one."""

@@ -101,18 +101,21 @@ class Neighbourhood:
             self._connections.send(connection, link.farewell)
             connection.stage = "parting"
             return []
+        sends: list[Send] = []
+        if self._broker.expects(link.to.url):
+            sends = self._broker.link(name, link.to.role, link.to.token, link.to.url)
         older = self._connections.to_broker(name)
         if older is not None and older.link is not None:
             raise InvalidInputError(f"{self._broker.name} is connected to {name} already")
         if older is not None and self._is_kept_theirs(name):
             self._connections.close(connection)
-            return []
+            return sends
         if link.replaces is not None:
-            sends = self._begin_move(link, link.replaces, name, now)
-        elif name in self._broker.neighbours:
-            sends = []  # it is connected again; in a move there are two parents
-        else:
-            sends = self._broker.link(name, link.to.role, link.to.token)
+            sends += self._begin_move(link, link.replaces, name, now)
+        elif name not in self._broker.neighbours:
+            sends += self._broker.link(name, link.to.role, link.to.token)
+        elif link.to.token:  # it may have come to us first, and then we have shown it none
+            self._broker.neighbours[name].token = link.to.token
         return sends + self._linked(connection, name, now)
 
     def _failed(self, link: OutgoingLink, error: KbnError) -> None:
@@ -139,6 +142,7 @@ class Neighbourhood:
         if is_crossing and not self._is_kept_theirs(greet.broker):
             name = self._broker.name
             raise InvalidInputError(f"{name} has connected to {greet.broker} itself")
+        self.links.try_unnamed(now)
         return self._linked(connection, greet.broker, now)
 
     def _is_kept_theirs(self, name: str) -> bool:
@@ -166,6 +170,29 @@ class Neighbourhood:
         if peer is not None and peer.kind == "broker":
             self.links.lost(peer.name, now)
             self._connections.note(notes.NeighbourLost(peer.name))
+
+    def access_changed(self, objection: Callable[[str, str], str | None]) -> list[Send]:
+        """Turn away those who connected to us and may not come in any more.
+
+        `objection` says what is wrong with a name and its token, if anything is. One that stands in
+        the rules stays a neighbour, and may come back with the right token.
+        """
+        sends: list[Send] = []
+        for name in list(self._broker.neighbours):
+            connection = self._connections.to_broker(name)
+            if self._dialled(name) is not None or name == self._moving_to:
+                continue  # it was us who chose it
+            if not self._knows_broker(name):
+                sends += self._broker.expel(name, f"broker {name!r} is not admitted any more")
+            elif connection is not None and connection.link is None:
+                reason = objection(name, connection.token)
+                if reason is not None:
+                    self._connections.refuse(connection, reason, InvalidInputError.__name__)
+        return sends
+
+    def _knows_broker(self, name: str) -> bool:
+        knows = getattr(self._settings.authorizer, "knows_broker", None)
+        return knows is None or bool(knows(name))
 
     # Leaving and being left.
 
@@ -210,15 +237,20 @@ class Neighbourhood:
             self.links.end(connection.link)
         self._connections.close(connection)
 
-    def end_turn(self) -> None:
-        """Keep what has changed in this turn."""
-        for name, url in self._newly_linked:
-            if name != self._moving_to:
+    def end_turn(self, waiting: set[str]) -> None:
+        """Keep what has changed in this turn; not yet of those whose messages wait for the next."""
+        linked, self._newly_linked = self._newly_linked, []
+        for name, url in linked:
+            if name in waiting:
+                self._newly_linked.append((name, url))
+            elif name != self._moving_to:
                 self._known.keep(name, url)
-        self._newly_linked.clear()
-        for connection, bye in self._byes:
-            self._left_by(connection, bye)
-        self._byes.clear()
+        byes, self._byes = self._byes, []
+        for connection, bye in byes:
+            if bye.broker in waiting:
+                self._byes.append((connection, bye))
+            else:
+                self._left_by(connection, bye)
         if self._may_have_former:
             self._may_have_former = False
             self._known.forget_former()
@@ -310,9 +342,16 @@ class Neighbourhood:
         self.moves.append(ended)
         self._connections.note(ended)
 
+    def give_up(self, url: str) -> bool:
+        """Dial a broker no longer that was never met; whether there was one."""
+        found = [each for each in self.links if each.to.url == url and self._broker.expects(url)]
+        for link in found:
+            self.links.end(link)
+        return bool(found)
+
     def link_statuses(self) -> tuple[LinkStatus, ...]:
         return tuple(
-            LinkStatus(link.to.url, link.name, link.problem)
+            LinkStatus(link.to.url, link.name, link.problem, self._broker.kept_for(link.to.url))
             for link in self.links
             if link.farewell is None
         )

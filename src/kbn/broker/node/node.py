@@ -10,6 +10,10 @@ and a loaded node commits rarely and a calm one at once.
 name; behind mutual TLS the name must be the certificate's. A newer connection takes the place
 of an older one of the same client and epoch. `neighbourhood.py` decides between crossing ones.
 
+**Turns.** A turn does so much work and no more (`work.py`); what does not fit waits in the inboxes
+of the connections it came on, and `has_more` asks the shell for another turn. Long work of the
+broker comes first, then messages, then deliveries, each with a share of its own.
+
 **What is bounded.** Connections, the time to the first message, silence, the length of frames,
 what waits to be written. A client whose socket does not drain is sent no deliveries (they wait in
 the broker's own bounded queues, or in the store) and is not read from until it does.
@@ -17,7 +21,7 @@ the broker's own bounded queues, or in the store) and is not read from until it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -52,17 +56,13 @@ from kbn.broker.messages import (
 )
 from kbn.broker.messages import Send as BrokerSend
 from kbn.broker.node import effects, events, notes
-from kbn.broker.node.admission import Admission, check_version
+from kbn.broker.node.admission import Admission, authorizer_of, check_version
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
-from kbn.broker.node.effects import (
-    Effect,
-    LimitFrames,
-    PauseReading,
-    ResumeReading,
-    Send,
-)
+from kbn.broker.node.effects import Effect, LimitFrames, Send
+from kbn.broker.node.inboxes import FRAMES_AT_ONCE, Inboxes
 from kbn.broker.node.neighbourhood import Neighbourhood
 from kbn.broker.node.settings import NodeSettings
+from kbn.broker.node.turns import Turns
 from kbn.broker.store import MemoryStore, StoreError
 from kbn.broker.wire import (
     FrameError,
@@ -72,9 +72,15 @@ from kbn.broker.wire import (
     decode_name,
     decode_opening,
 )
+from kbn.broker.work import BYTES_DECODED, CONNECTED, MESSAGE, Work
 from kbn.errors import InvalidInputError, KbnError
 
 LATE_S = 2.0  # after so long without a tick it was us who did not listen
+
+# Of a turn's work: how far long work goes, and messages; deliveries may spend the rest.
+CHORES_SHARE, MESSAGES_SHARE = 0.25, 0.75
+BATCH_MAX = 512  # messages handled together
+PREMATCHED_BYTES = 1 << 17  # of contents matched together
 
 LOOKED_AT = frozenset({Connect, Greet, Bye})
 Arrived = tuple[AnyMessage, Peer]
@@ -99,8 +105,9 @@ class Node:
             store=self.store,
             keeps=settings.keeps and settings.store is not None,
             advertisements=settings.advertisements,
-            authorizer=settings.authorizer,
+            authorizer=authorizer_of(settings),
             limits=settings.limits,
+            broker_limits=settings.broker_limits,
             keeps_roots=settings.keeps_roots,
             now=now,
             retransmit_s=settings.retransmit_s,
@@ -111,6 +118,12 @@ class Node:
         self._neighbours = Neighbourhood(
             settings, self.broker, self.store, self.connections, jitter
         )
+        self.turns = Turns()
+        self._work = self.broker.work
+        self._work.budget = settings.server_limits.turn_work
+        self._inboxes = Inboxes()
+        self._room_bytes = settings.server_limits.room_bytes
+        self._clients = self.broker.clients
         self._batch: list[Arrived] = []
         self._sends: list[BrokerSend] = []
         self._requests: list[events.Unlink] = []
@@ -126,6 +139,11 @@ class Node:
         """When a `Tick` is due at the latest, whatever else happens; infinity when none is."""
         return self._neighbours.links.due_at
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something waits that did not fit into this turn: call `handle` again soon."""
+        return bool(self._batch or self._inboxes) or self.broker.has_more
+
     def leaving(self, request: events.MoveBroker) -> str:
         """The neighbour that a move would leave; `InvalidInputError` when it cannot be made."""
         return self._neighbours.leaving(request)
@@ -137,38 +155,51 @@ class Node:
         return self._end_turn()
 
     def handle(self, happened: Sequence[events.Event], now: float) -> list[Effect]:
-        """What to do about all that happened in this turn, in the order it happened."""
+        """What to do about all that happened in this turn, and about what waited for it."""
         self._now = now
+        work = self._work
+        work.begin()
         for event in happened:
-            if type(event) is events.Received:
-                self._received(event)
-            else:
-                self._happened(event)
-        self._run_batch()
+            self._happened(event)
+        work.allow(CHORES_SHARE)
+        self._work_on_chores()
+        work.allow(MESSAGES_SHARE)
+        self._handle_messages()
+        work.allow(1.0)
+        self._sends += self.broker.deliver(now)
         for request in self._requests:
-            self._sends += self.broker.unlink(request.broker)
+            if self._neighbours.give_up(request.broker):
+                self._sends += self.broker.give_up(request.broker)
+            else:
+                self._sends += self.broker.unlink(request.broker)
         self._requests.clear()
+        self.turns.add(work.done)
         return self._end_turn()
+
+    def _work_on_chores(self) -> None:
+        try:
+            self._sends += self.broker.work_on(self._now)
+        except StoreError:
+            raise
+        except Exception as error:
+            self.connections.note(notes.Bug(Peer("broker", self.name), "long work", error))
 
     def _happened(self, event: events.Event) -> None:
         match event:
-            case events.Received():
-                self._received(event)
+            case events.Received(id, frames):
+                self._received(id, frames)
             case events.Opened():
                 self._opened(event)
-            case events.Broken(id, reason):
-                self._refuse(id, reason)
+            case events.Broken(id) | events.Closed(id):
+                if id in self.connections.all:  # after what came before it
+                    self._inboxes.put(self.connections.all[id], event)
             case events.Stalled(id, waiting_bytes):
                 self._stalled(id, waiting_bytes)
             case events.Writable(id, waiting_bytes):
                 self._writable(id, waiting_bytes)
-            case events.Closed(id):
-                self._run_batch()
-                self._closed(id)
             case events.DialFailed(link, reason):
                 self._dial_failed(link, reason)
             case events.Tick():
-                self._run_batch()
                 self._tick()
             case events.Unlink():
                 self._requests.append(event)
@@ -176,6 +207,10 @@ class Node:
                 self._neighbours.move(event, self._now)
             case events.UseOntology():
                 self._use_ontology(event)
+            case events.AccessChanged():
+                self._run_batch()
+                self._sends += self.broker.access_changed(self._now)
+                self._sends += self._neighbours.access_changed(self._admission.objection)
             case events.OntologyFailed(reason):
                 self.ontology_problem = reason
                 self.connections.note(notes.OntologyFailed(reason))
@@ -187,7 +222,6 @@ class Node:
         if event.digest and event.digest == self.broker.ontology_digest:
             self.connections.note(notes.OntologyUnchanged(event.digest))
             return
-        self._run_batch()
         self._sends += self.broker.use_ontology(
             event.ontology, event.digest, self._now, event.table
         )
@@ -195,32 +229,67 @@ class Node:
 
     # What arrives.
 
-    def _received(self, received: events.Received) -> None:
-        connection = self.connections.all.get(received.connection)
-        if connection is None or connection.is_closing:
+    def _received(self, id: int, frames: list[bytes]) -> None:
+        connection = self.connections.all.get(id)
+        if connection is None or connection.is_closing or connection.is_superseded:
             return
         connection.heard_at = self._now
-        frames = received.frames
-        if connection.is_open_to_anybody:
+        self._inboxes.put(connection, frames)
+        self.connections.pause_or_resume(connection)
+
+    def _handle_messages(self) -> None:
+        """Handle what waits, batch by batch, until the turn has done enough."""
+        self._run_batch()
+        work = self._work
+        while self._inboxes and not work.is_spent:
+            before = work.done
+            for connection in self._inboxes.in_turn():
+                self._take_from(connection)
+                if len(self._batch) >= BATCH_MAX or work.is_spent:
+                    break
             self._run_batch()
+            if work.done == before:
+                return  # what waits must wait for what is being done
+
+    def _take_from(self, connection: NodeConnection) -> None:
+        """Take the next frames of a connection into the batch, or handle what happened to it."""
+        inbox, peer = connection.inbox, connection.peer
+        if connection.is_closing:
+            inbox.drop_frames()
+        elif peer is not None and peer in self.broker.busy_with:
+            return
+        frames = inbox.take_frames(FRAMES_AT_ONCE)
+        if frames:
+            self._handle_frames(connection, frames)
+            self.connections.pause_or_resume(connection)
+        elif inbox and (peer is None or not self._has_in_batch(peer)):
+            self._work.done += MESSAGE
+            event = inbox.take_event()
+            if isinstance(event, events.Closed):
+                self._closed(event.connection)
+            elif isinstance(event, events.Broken):
+                self.connections.refuse(connection, event.reason, FrameError.__name__)
+
+    def _handle_frames(self, connection: NodeConnection, frames: list[bytes]) -> None:
+        if connection.is_open_to_anybody:
             frames = self._first(connection, frames)
         peer = connection.peer
         if connection.stage == "parting" and frames:
             self._parting(connection, frames)
         elif peer is not None and self.connections.bound.get(peer) is connection:
-            self._batch.extend(self._messages(connection, peer, frames))
+            self._decode(connection, peer, frames)
 
-    def _messages(
-        self, connection: NodeConnection, peer: Peer, frames: list[bytes]
-    ) -> Iterator[Arrived]:
-        """What the frames say, as far as they can be understood."""
+    def _decode(self, connection: NodeConnection, peer: Peer, frames: list[bytes]) -> None:
+        """Add what the frames say to the batch, as far as they can be understood."""
         decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
+        batch = self._batch
         try:
             for body in frames:
+                self._work.done += MESSAGE + len(body) // BYTES_DECODED
                 message = decode(body)
                 if type(message) in LOOKED_AT:
                     self._look_at(message, connection, peer)
-                yield message, peer
+                batch.append((message, peer))
         except FrameError as error:
             if not self._is_refusal(connection, body):
                 self.connections.refuse(connection, str(error), FrameError.__name__)
@@ -247,6 +316,8 @@ class Node:
             raise FrameError(f"this connection is {peer.name}'s: {name!r} cannot greet on it")
         if isinstance(message, Bye):
             self._neighbours.heard_bye(connection, message)
+        elif connection.link is None and message.token != connection.token:
+            raise FrameError("another token than before: make another connection to show it")
 
     def _parting(self, connection: NodeConnection, frames: list[bytes]) -> None:
         """Wait until one that we have left answers; while it goes on, tell it again."""
@@ -258,21 +329,26 @@ class Node:
             self._neighbours.parted(connection)
 
     def _run_batch(self) -> None:
-        """Let the broker handle what has arrived; one it stumbles over costs its sender only."""
+        """Let the broker handle what has arrived; one it stumbles over costs its sender only.
+
+        What it has not come to when the turn has done enough stays in the batch.
+        """
         batch, self._batch = self._batch, []
         if not batch:
             return
         contents = [found for message, _ in batch if (found := content_of(message)) is not None]
         if len(contents) > 1:
-            self.broker.prematch(contents)
-        arrivals = Arrivals(batch)
-        while not arrivals.are_handled:
+            self.broker.prematch(within_reach(contents))
+        arrivals = Arrivals(batch, self._work, self.broker.busy_with)
+        for _ in range(len(batch) + 1):
             try:
                 self._sends += self.broker.receive_many(arrivals, self._now)
+                break
             except StoreError:
                 raise
             except Exception as error:
                 self._stumbled(*arrivals.current, error)
+        self._batch = arrivals.left_over() + self._batch
 
     def _stumbled(self, message: AnyMessage, peer: Peer, error: Exception) -> None:
         self.connections.note(notes.Bug(peer, type(message).__name__, error))
@@ -308,13 +384,15 @@ class Node:
                 return frames[1:]
             case Connect():
                 check_version(opening)
-                self._client_came(connection, opening)
+                if not self._client_came(connection, opening):
+                    connection.inbox.put_back(frames)
+                    return []
             case Greet():
                 check_version(opening)
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 self._sends += self._neighbours.came(connection, opening, self._now)
             case Bye():
-                self._admission.check_broker(opening, connection.certificate)
+                self._admission.check_broker(opening, connection, self._now)
                 peer = Peer("broker", opening.broker)
                 self._sends += self.broker.receive(opening, peer, self._now)
                 self._neighbours.heard_bye(connection, opening)
@@ -323,12 +401,17 @@ class Node:
                 assert_never(opening)
         return frames
 
-    def _client_came(self, connection: NodeConnection, connect: Connect) -> None:
-        self._admission.check_client(connect, connection.certificate)
+    def _client_came(self, connection: NodeConnection, connect: Connect) -> bool:
+        """Let a client in; False while what it said on another connection is not handled yet."""
+        permission = self._admission.check_client(connect, connection, self._now)
+        self.broker.check_owner(connect, permission, self._now)
         peer = Peer("client", connect.client)
         older = self.connections.bound.get(peer)
         if older is not None and connect.epoch < older.epoch:
             raise InvalidInputError(f"{connect.client!r} is attached with a newer epoch")
+        if older is not None and (older.inbox or self._has_in_batch(peer)):
+            older.is_superseded = True
+            return False
         if older is not None and connect.epoch > older.epoch:
             # Of the older epoch nothing remains.
             self._sends += self.broker.disconnected(peer, self._now)
@@ -339,6 +422,11 @@ class Node:
         bytes_max = self.settings.server_limits.frame_bytes
         self.connections.effect(LimitFrames(connection.id, bytes_max))
         self._give_room(peer, 0)
+        self._work.done += CONNECTED
+        return True
+
+    def _has_in_batch(self, peer: Peer) -> bool:
+        return any(sender == peer for _, sender in self._batch)
 
     # Connections.
 
@@ -376,35 +464,27 @@ class Node:
             self._neighbours.links.failed(link, reason, self._now)
             self.connections.note(notes.DialFailed(link.to.url, reason))
 
-    def _refuse(self, id: int, reason: str) -> None:
-        connection = self.connections.all.get(id)
-        if connection is not None:
-            self.connections.refuse(connection, reason, FrameError.__name__)
-
     def _stalled(self, id: int, waiting_bytes: int) -> None:
         connection = self.connections.all.get(id)
         if connection is None:
             return
         self._check_reads(connection, waiting_bytes)
-        # Between brokers both may have much to say at once, so both go on reading.
         if connection.stage == "client" and connection.peer is not None:
-            if not connection.is_stalled:
-                self.connections.effect(PauseReading(id))
             attached = self.broker.clients.get(connection.peer.name)
             if attached is not None:
                 attached.room_bytes = 0
         connection.is_stalled = True
+        self.connections.pause_or_resume(connection)
 
     def _writable(self, id: int, waiting_bytes: int) -> None:
         connection = self.connections.all.get(id)
         if connection is None:
             return
         self._check_reads(connection, waiting_bytes)
-        if connection.stage == "client" and connection.peer is not None:
-            if connection.is_stalled:
-                self.connections.effect(ResumeReading(id))
-            self._give_room(connection.peer, waiting_bytes)
         connection.is_stalled = False
+        self.connections.pause_or_resume(connection)
+        if connection.stage == "client" and connection.peer is not None:
+            self._give_room(connection.peer, waiting_bytes)
 
     def _check_reads(self, connection: NodeConnection, waiting_bytes: int) -> None:
         if waiting_bytes > self.settings.server_limits.unwritten_bytes:
@@ -419,7 +499,7 @@ class Node:
         if attached.room_bytes <= 0:
             # No new credit, but a reason to look whether something waits for this client.
             self._batch.append((Credit(0), peer))
-        attached.room_bytes = max(1, self.settings.server_limits.room_bytes - waiting_bytes)
+        attached.room_bytes = max(1, self._room_bytes - waiting_bytes)
 
     # By the clock.
 
@@ -435,7 +515,7 @@ class Node:
         late = self._now - limits.connect_timeout_s
         for connection in list(self.connections.all.values()):
             if connection.peer is None:
-                if connection.opened_at < late:
+                if connection.opened_at < late and not connection.inbox:
                     reason = f"no first message in {limits.connect_timeout_s} s"
                     self.connections.refuse(connection, reason)
             elif connection.heard_at < silent - limits.silent_s:
@@ -449,26 +529,29 @@ class Node:
         """Make permanent what was done, then say what to do."""
         sends, self._sends = self._sends, []
         self._address(sends)
-        self._neighbours.end_turn()
+        for occurrence in self.broker.take_occurred():
+            self.connections.note(occurrence)
+        waiting = {peer.name for _, peer in self._batch if peer.kind == "broker"}
+        self._neighbours.end_turn(waiting)
         if self.store.is_dirty:
             self.store.commit()
-        to_do = [self._send(*each) for each in self.connections.take_sends().items()]
+        to_do = self._to_send()
         to_do += self.connections.take_others()
         to_do += self._neighbours.links.dials(self._now, self._neighbours.is_connected)
         return to_do
 
     def _address(self, sends: list[BrokerSend]) -> None:
         """Find the connections on which the broker's messages go out."""
-        bound, send = self.connections.bound, self.connections.send
+        bound, gathered = self.connections.bound, self.connections.sends
         for to, message in sends:
             kind = type(message)
             if kind is Bye:
                 self._neighbours.say_bye(to, message, self._now)  # type: ignore[arg-type]
                 continue
             connection = bound.get(to)
-            if connection is None:
+            if connection is None or connection.is_closing:
                 continue
-            send(connection, message)
+            gathered[connection].append(message)
             if kind is Refused:
                 self._note_refusal(connection, to, message)  # type: ignore[arg-type]
 
@@ -478,12 +561,18 @@ class Node:
         if what == "connect":
             self.connections.close(connection)
 
-    def _send(self, connection: NodeConnection, messages: list[AnyMessage]) -> Effect:
-        is_cut_short = False
-        if connection.stage == "client" and connection.peer is not None:
-            attached = self.broker.clients.get(connection.peer.name)
-            is_cut_short = attached is not None and attached.room_bytes <= 0
-        return Send(connection.id, messages, is_cut_short)
+    def _to_send(self) -> list[Effect]:
+        to_send: list[Effect] = []
+        for connection, messages in self.connections.take_sends().items():
+            is_cut_short = False
+            if connection.stage == "client" and connection.peer is not None:
+                attached = self._clients.get(connection.peer.name)
+                if attached is not None:
+                    is_cut_short = attached.deliveries.room_bytes <= 0
+                    if not is_cut_short:
+                        attached.deliveries.room_bytes = self._room_bytes
+            to_send.append(Send(connection.id, messages, is_cut_short))
+        return to_send
 
     # What an administrator asks.
 
@@ -493,7 +582,8 @@ class Node:
             case GetStatus():
                 return Status(self.status())
             case Unlink(name):
-                self._check_neighbour(name)
+                if not self.broker.expects(name):
+                    self._check_neighbour(name)
                 self._requests.append(events.Unlink(name))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
@@ -507,7 +597,7 @@ class Node:
 
     def _check_neighbour(self, name: str) -> None:
         if name not in self.broker.neighbours:
-            known = ", ".join(self.broker.neighbours) or "none"
+            known = ", ".join([*self.broker.neighbours, *self.broker.expected]) or "none"
             raise InvalidInputError(f"{name!r} is no neighbour here; neighbours are {known}")
 
     def status(self) -> BrokerStatus:
@@ -518,30 +608,60 @@ class Node:
             ontology_problem=self.ontology_problem,
             links=self._neighbours.link_statuses(),
             moved=self._neighbours.move_statuses(),
+            turns=self.turns.status(),
         )
 
 
 class Arrivals:
-    """The messages of a turn, handed out once; `current` is the one that is being handled."""
+    """The messages of a batch, handed out once while the turn may go on.
 
-    def __init__(self, batch: list[Arrived]) -> None:
+    `current` is the one that is being handled. What a peer says while the broker is busy with what
+    it said before waits.
+    """
+
+    def __init__(self, batch: list[Arrived], work: Work, busy: Container[Peer]) -> None:
         self._rest = iter(batch)
-        self.are_handled = False
+        self._work = work
+        self._busy = busy
+        self._deferred: list[Arrived] = []
         self.current: Arrived
 
     def __iter__(self) -> Iterator[Arrived]:
+        work, busy = self._work, self._busy
         for arrived in self._rest:
+            if arrived[1] in busy:
+                self._deferred.append(arrived)
+                continue
             self.current = arrived
             yield arrived
-        self.are_handled = True
+            if work.done >= work.limit:
+                return
+
+    def left_over(self) -> list[Arrived]:
+        """What was not handed out."""
+        return [*self._deferred, *self._rest]
+
+
+def within_reach(contents: list[bytes]) -> list[bytes]:
+    """The contents to match together: the small ones, and not too many for one turn."""
+    found, total = [], 0
+    for content in contents:
+        if len(content) <= PREMATCHED_BYTES // 8:
+            total += len(content) + PREMATCHED_BYTES // BATCH_MAX
+            if total > PREMATCHED_BYTES:
+                break
+            found.append(content)
+    return found
 
 
 def content_of(message: AnyMessage) -> bytes | None:
     """The content of a notification that a message brings, if it brings one."""
-    if isinstance(message, Publish):
-        return message.content
-    if isinstance(message, BestEffort):
-        return message.envelope.content
-    if isinstance(message, Frame) and isinstance(message.body, Forward):
-        return message.body.envelope.content
-    return None
+    match message:
+        case Publish():
+            return message.content
+        case BestEffort():
+            return message.envelope.content
+        case Frame(body=Forward(envelope=envelope)):
+            return envelope.content
+        case _:
+            return None

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from kbn.broker.messages import ByeCause, Peer
+from kbn.broker.occurrences import Lost, Occurrence, SetAside, StoppedWaiting, StoreFull
+
+__all__ = ["Lost", "Note", "SetAside", "StoppedWaiting", "StoreFull"]
 
 
 class ClientAttached(NamedTuple):
@@ -143,4 +146,5 @@ Note: TypeAlias = (
     | OntologyUsed
     | OntologyFailed
     | StoreFailed
+    | Occurrence
 )

@@ -106,6 +106,13 @@ class OutgoingLinks:
                 link.is_waiting = False
                 self._plan(link, now)
 
+    def try_unnamed(self, now: float) -> None:
+        """A broker has connected to us: it may be one that we know by its url only."""
+        for link in self._links.values():
+            if not link.name and now < link.due_at < inf:
+                link.due_at = now
+                self.due_at = min(self.due_at, now)
+
     def dials(self, now: float, is_connected: Callable[[str], bool]) -> list[Dial]:
         """What is to be dialled now; nobody who is connected to us anyway."""
         if self.due_at > now:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kbn.broker.access import AllowAll, Authorizer, Limits
+from kbn.broker.access import AllowAll, Authorizer
+from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
 from kbn.ontology import Ontology
@@ -16,12 +17,14 @@ Role = Literal["peer", "parent", "child"]
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Bounds of one node; `Limits` has those of a client's requests.
+    """Bounds of one node; `ClientLimits` has those of a client's requests.
 
-    A client is sent deliveries while less than `room_bytes` waits in its socket. A connection in
-    which more than `unwritten_bytes` waits is dropped: nobody reads there.
+    One turn does `turn_work` units of work (see `work.py`), and what does not fit waits for the
+    next. A client is sent deliveries while less than `room_bytes` waits in its socket. A connection
+    in which more than `unwritten_bytes` waits is dropped: nobody reads there.
     """
 
+    turn_work: int = 20_000
     connections: int = 10_000
     frame_bytes: int = 4 << 20
     broker_frame_bytes: int = 256 << 20
@@ -64,7 +67,8 @@ class NodeSettings:
     store: Store | None = None
     keeps: bool = True
     authorizer: Authorizer = field(default_factory=AllowAll)
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
+    broker_limits: BrokerLimits = field(default_factory=BrokerLimits)
     server_limits: ServerLimits = field(default_factory=ServerLimits)
     advertisements: bool = False
     keeps_roots: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from kbn.broker import Limits, LinkTo, NodeSettings, ServerLimits, SqliteStore
+from kbn.broker import ClientLimits, LinkTo, NodeSettings, ServerLimits, SqliteStore
 from kbn.ontology import Ontology
 from kbn.transport import BrokerServer, Listen, Reporting, serve
 
@@ -22,7 +22,7 @@ async def main(given: argparse.Namespace) -> None:
         links=tuple(links),
         ontology=Ontology.load(given.ontology) if given.ontology else None,
         store=SqliteStore(given.store) if given.store else None,
-        limits=Limits(subscriptions=10_000_000),
+        limits=ClientLimits(subscriptions=10_000_000),
         server_limits=ServerLimits(connections=100_000),
     )
     server = BrokerServer(settings, Listen(port=given.port))

@@ -7,24 +7,24 @@ from numba import njit
 
 
 @njit(cache=True)
-def count_hits(offsets, indices, valid, token_start, counts):
+def count_hits(offsets, indices, valid, token_start, token_end, counts):
     """Add to counts[event] how many tokens the event's elements of one column hit."""
     for event in range(offsets.shape[0] - 1):
         for i in range(offsets[event], offsets[event + 1]):
             if valid[i]:
                 value = indices[i]
-                counts[event] += token_start[value + 1] - token_start[value]
+                counts[event] += token_end[value] - token_start[value]
 
 
 @njit(cache=True)
-def fill_hits(offsets, indices, valid, token_start, tokens, fill, hits):
+def fill_hits(offsets, indices, valid, token_start, token_end, tokens, fill, hits):
     """Write those tokens behind fill[event], which moves on."""
     for event in range(offsets.shape[0] - 1):
         at = fill[event]
         for i in range(offsets[event], offsets[event + 1]):
             if valid[i]:
                 value = indices[i]
-                for k in range(token_start[value], token_start[value + 1]):
+                for k in range(token_start[value], token_end[value]):
                     hits[at] = tokens[k]
                     at += 1
         fill[event] = at

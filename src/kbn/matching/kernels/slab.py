@@ -27,7 +27,7 @@ from numba import njit
 
 from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
 from kbn.matching.kernels.lane import SEVERAL, cell_of, mark_events
-from kbn.matching.kernels.views import Marks
+from kbn.matching.kernels.views import Positions
 
 SLAB = 1024
 SLAB_WORDS = SLAB // 64
@@ -88,15 +88,15 @@ def _fail(rows, picked, count, idle, failed):
 
 
 @njit(cache=True)
-def _fail_in_each(start, end, event, marks, slabs, failed):
+def _fail_in_each(start, end, event, positions, slabs, failed):
     """Where a notification lies in several cells of a lane, a filter fails if it does in each."""
     for i in range(start, end):
         lane = slabs.lane_of[i]
-        if marks.cells[event, lane] != SEVERAL:
+        if positions.cells[event, lane] != SEVERAL:
             continue
         for w in range(SLAB_WORDS):
             in_each = ~np.uint64(0)
-            left = marks.masks[lane, event]
+            left = positions.masks[lane, event]
             while left != 0:
                 lowest = left & (~left + _ONE)
                 left ^= lowest
@@ -142,8 +142,8 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
 
     Returns the found groups and the notification of each. With `covering`, see `verify`.
     """
-    marks = Marks(*mark_events(hits, hit_start, points, lanes))
-    masks, cells, rounded = marks.masks, marks.cells, marks.rounded
+    positions = Positions(*mark_events(hits, hit_start, points, lanes))
+    masks, cells, rounded = positions.masks, positions.cells, positions.rounded
     rows, row_of, lane_of, members = slabs.rows, slabs.row_of, slabs.lane_of, slabs.members
     check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
     events = points.values.shape[0]
@@ -172,7 +172,7 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
                     continue
             _fail(rows, picked, end - start, slabs.idle[slab], failed)
             if several:
-                _fail_in_each(start, end, event, marks, slabs, failed)
+                _fail_in_each(start, end, event, positions, slabs, failed)
             if count + SLAB > found.shape[0]:
                 found, owner = grown(found), grown(owner)
             values = rounded[event]
@@ -183,9 +183,7 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
                     left ^= lowest
                     place = slab * SLAB + w * 64 + lowest_bit(lowest)
                     begin = check_start[place]
-                    sure = _within(
-                        begin >> 1, check_start[place + 1] >> 1, checks, bounds, values
-                    )
+                    sure = _within(begin >> 1, check_start[place + 1] >> 1, checks, bounds, values)
                     if sure == 0:
                         continue
                     group = members[place]

@@ -71,7 +71,7 @@ class Points(NamedTuple):
     present: Any
 
 
-class Marks(NamedTuple):
+class Positions(NamedTuple):
     """Where notifications lie on the lanes (see `lane.py`)."""
 
     masks: Any
@@ -84,3 +84,72 @@ class Stamps(NamedTuple):
 
     clock: Any
     hit_at: Any
+
+
+class Elements(NamedTuple):
+    """The elements of each row's bag, as numbers of values, and what each value hits.
+
+    Those of row r are indices[offsets[r]:offsets[r + 1]] where valid; `present` says whether the
+    row has a bag at all. A value's tokens are tokens[token_start[v]:token_end[v]]. Where some rule
+    orders elements: `family` (1: a number, 2: a time), and the value as a pair.
+    """
+
+    offsets: Any
+    indices: Any
+    valid: Any
+    present: Any
+    token_start: Any
+    token_end: Any
+    tokens: Any
+    family: Any
+    values: Any
+    rests: Any
+
+
+class Rules(NamedTuple):
+    """The residual constraints as far as kernels can decide them (see `composites.py`)."""
+
+    attribute: Any
+    kind: Any
+    negated: Any
+    order: Any
+    family: Any
+    want_start: Any
+    wants: Any
+    bounds: Any
+    rests: Any
+
+
+class SubBagArrays(NamedTuple):
+    """The sub-bag constraints (see `sub_bags.py`); the first `built` have postings."""
+
+    count: int
+    built: int
+    token: Any
+    attribute: Any
+    want_start: Any
+    wants: Any
+    posting_start: Any
+    postings: Any
+    posting_size: Any
+
+
+class Marks(NamedTuple):
+    """Per token: the places of the elements that hit it, as of a time; the clock is of one."""
+
+    clock: Any
+    at: Any
+    mask: Any
+
+
+class Seats(NamedTuple):
+    """Room to work in: masks of wants, who sits where, who was asked by whom, sorted values."""
+
+    masks: Any
+    seat: Any
+    queue: Any
+    holder: Any
+    asked_by: Any
+    values: Any
+    rests: Any
+    seen: Any

@@ -74,8 +74,15 @@ def feed_outcomes(content: bytes, source: str | None, mapping: Mapping | None) -
                 raise record
             yield mapping.row(record, source)
         except InvalidInputError as error:
-            text = ElementTree.tostring(item, encoding="unicode")
-            yield Refused(source, position, text.strip(), str(error))
+            yield Refused(source, position, _markup(item), str(error))
+
+
+def _markup(item: Element) -> str:
+    """The item as it was written, for whoever has to find out what is wrong with it."""
+    try:
+        return ElementTree.tostring(item, encoding="unicode").strip()
+    except RecursionError:  # the library goes down one call for each element inside another
+        return f"<{item.tag}> with elements nested too deep to be shown"
 
 
 def items(content: bytes) -> Iterator[tuple[dict[str, Any] | InvalidInputError, Element]]:
@@ -241,14 +248,28 @@ def _text(element: Element, *tags: str) -> str | None:
     """The text of the first of these children that has any, markup inside left out."""
     for tag in tags:
         for child in element.findall(tag):
-            text = " ".join("".join(child.itertext()).split())
+            text = " ".join(_text_in(child).split())
             if text:
                 return text
     return None
 
 
+def _text_in(element: Element) -> str:
+    """The text of an element and of those inside it, however deep (`itertext` would recurse)."""
+    found = []
+    rest: list[Element | str | None] = [element]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, Element):
+            inside = [each for child in part for each in (child, child.tail)]
+            rest += [*reversed(inside), part.text]
+        elif part:
+            found.append(part)
+    return "".join(found)
+
+
 def _categories(element: Element) -> list[str]:
-    plain = ["".join(one.itertext()) for one in element.findall("category")]
+    plain = [_text_in(one) for one in element.findall("category")]
     return _distinct([*plain, *_itunes_categories(element)])
 
 
@@ -260,7 +281,7 @@ def _itunes_categories(element: Element) -> Iterator[str]:
 
 
 def _keywords(element: Element) -> list[str]:
-    texts = ["".join(one.itertext()) for one in element.findall(_ITUNES + "keywords")]
+    texts = [_text_in(one) for one in element.findall(_ITUNES + "keywords")]
     return _distinct([word for text in texts for word in text.split(",")])
 
 

@@ -1,0 +1,108 @@
+"""Inboxes: what has arrived on connections and waits for its turn.
+
+A node handles so much in one turn and no more. What came on one connection is handled in the order
+it came; connections take turns, a few frames each, so that one that says much holds up nobody but
+itself. One whose inbox is *crowded* is not read from until there is room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kbn.broker.node.events import Broken, Closed
+
+if TYPE_CHECKING:
+    from kbn.broker.node.connections import NodeConnection
+
+FRAMES_AT_ONCE = 32
+FRAMES_MAX = 512
+BYTES_MAX = 1 << 17
+
+Item = bytes | Broken | Closed
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What waits on one connection: frames, and what happened after them."""
+
+    items: deque[Item] = field(default_factory=deque)
+    size: int = 0  # in bytes
+    is_in_turn: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that no more should come."""
+        return len(self.items) > FRAMES_MAX or self.size > BYTES_MAX
+
+    def put(self, frames: list[bytes]) -> None:
+        self.items.extend(frames)
+        self.size += sum(map(len, frames))
+
+    def put_back(self, frames: list[bytes]) -> None:
+        """Frames that must wait after all, in front of the others."""
+        self.items.extendleft(reversed(frames))
+        self.size += sum(map(len, frames))
+
+    def take_frames(self, at_most: int) -> list[bytes]:
+        """The next frames, up to whatever happened between them.
+
+        >>> inbox = Inbox(deque([b"a", b"b", b"c", Closed(1)]))
+        >>> inbox.take_frames(2), inbox.take_frames(2), inbox.take_event()
+        ([b'a', b'b'], [b'c'], Closed(connection=1))
+        """
+        found: list[bytes] = []
+        items = self.items
+        while items and len(found) < at_most and type(items[0]) is bytes:
+            found.append(items.popleft())  # type: ignore[arg-type]
+        self.size -= sum(map(len, found))
+        return found
+
+    def take_event(self) -> Broken | Closed | None:
+        """What happened next, if no frame comes before it."""
+        if self.items and type(self.items[0]) is not bytes:
+            return self.items.popleft()  # type: ignore[return-value]
+        return None
+
+    def drop_frames(self) -> None:
+        """Nobody listens there any more; that it was closed still counts."""
+        self.items = deque(item for item in self.items if type(item) is not bytes)
+        self.size = 0
+
+
+class Inboxes:
+    """The connections on which something waits, in turns."""
+
+    def __init__(self) -> None:
+        self._turns: deque[NodeConnection] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    def put(self, connection: NodeConnection, item: list[bytes] | Broken | Closed) -> None:
+        """Something came on a connection."""
+        inbox = connection.inbox
+        if isinstance(item, list):
+            inbox.put(item)
+        else:
+            inbox.items.append(item)
+        if not inbox.is_in_turn:
+            inbox.is_in_turn = True
+            self._turns.append(connection)
+
+    def in_turn(self) -> Iterator[NodeConnection]:
+        """Each connection that has something once; it comes again if something is left."""
+        for _ in range(len(self._turns)):
+            connection = self._turns.popleft()
+            connection.inbox.is_in_turn = False
+            try:
+                yield connection
+            finally:
+                if connection.inbox and not connection.inbox.is_in_turn:
+                    connection.inbox.is_in_turn = True
+                    self._turns.append(connection)

@@ -1,0 +1,52 @@
+"""Work: what a turn of a broker costs, counted in units of about a microsecond.
+
+Counting, and not the clock, says when a turn has done enough: the same messages take the same turns
+in every run, so tests can assert it. The constants are what the steps take on one core of a small
+server, rounded up (docs/reference/turns.md has them measured).
+"""
+
+from __future__ import annotations
+
+MESSAGE = 10  # decoding and handling any message, besides what follows
+BYTES_DECODED = 1024  # bytes of a frame for one unit; a content inside is only passed on
+CONTENT_BYTES = 32  # bytes of a content for one unit: each value in it becomes an object
+MATCHED = 20  # finding out who wants a notification, besides what cannot be looked up
+QUEUED = 4  # putting a notification into the queue of a client
+STORED = 12  # putting it into the store
+SENT = 8  # a message to a client or neighbour: made, encoded, written
+BYTES_SENT = 1024  # bytes of a message for one unit
+CONSTRAINT = 20  # reading, entering or removing one constraint of a subscription
+ELEMENT = 20  # the same for an element of a bag
+CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
+CONNECTED = 50  # admitting a peer
+
+
+class Work:
+    """How much was done in this turn, and how much may be.
+
+    >>> work = Work(100)
+    >>> work.done += 120
+    >>> work.is_spent, work.begin(), work.is_spent
+    (True, None, False)
+    """
+
+    __slots__ = ("budget", "done", "limit")
+
+    def __init__(self, budget: float = float("inf")) -> None:
+        self.budget = budget  # of one turn
+        self.limit = budget  # of the present part of it
+        self.done = 0
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.done = 0
+        self.limit = self.budget
+
+    def allow(self, share: float) -> None:
+        """Up to this share of the budget may be spent for now."""
+        self.limit = share * self.budget
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether what can wait should wait for another turn."""
+        return self.done >= self.limit

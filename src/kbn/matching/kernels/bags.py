@@ -1,0 +1,372 @@
+"""Kernels of bags: composite constraints and sub-bags (compiled by Numba; arrays only).
+
+A bag's elements are known by the tokens each hits: the token of `#>/λ {q}` is hit by the elements p
+with p λ q. So a token has a *mask*, a bit for each place in the bag whose element hits it, and each
+question about whole bags is one about masks:
+
+* `#>/λ Q`: each want q in Q has a place of its own, out of its mask;
+* `#=/λ Q`: the same, and the bags are of one size;
+* `#</λ Q`: each place is the own place of some want: as many wants as there are places have one;
+* under an order λ sorting decides, without masks: whoever is hardest to serve takes the best.
+
+Distinct places are a bipartite matching, with first come, first served tried before anybody moves.
+Places are the 64 bits of a word; who has a larger bag must ask elsewhere.
+
+Sub-bags are found, not only decided: the wants of all of them have postings (`sub_bags.py`), and a
+bag looks at the postings of that of its elements which has the fewest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from kbn.matching.kernels.code import grown, negative_count, residual_count, token_count
+from kbn.matching.kernels.views import Elements, Marks, Rules, Seats, SubBagArrays
+
+PLACES_MAX = 64
+
+# A rule's kind, and under which order its elements are (0: none).
+ELSEWHERE, SUPER, EQUAL, SUB = 0, 1, 2, 3
+LESS, AT_MOST, MORE, AT_LEAST = 1, 2, 3, 4
+
+# What becomes of a candidate.
+REFUTED, OPEN = 1, 0
+
+_ONE = np.uint64(1)
+_NONE = np.uint64(0)
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_PLACES = np.zeros(64, np.int64)
+for _i in range(64):
+    _PLACES[(int(_DE_BRUIJN) << _i & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
+
+
+@njit(cache=True)
+def _place_of(bit):
+    return _PLACES[(bit * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@njit(cache=True)
+def _first_places(count):
+    """The mask of so many places."""
+    return ~_NONE if count >= 64 else (_ONE << np.uint64(count)) - _ONE
+
+
+@njit(cache=True)
+def _size_of(row, elements):
+    """How many elements the row's bag has; -1 if there is no bag."""
+    if not elements.present[row]:
+        return -1
+    size = 0
+    for i in range(elements.offsets[row], elements.offsets[row + 1]):
+        size += elements.valid[i]
+    return size
+
+
+@njit(cache=True)
+def _mark_places(row, elements, marks):
+    """Give every token that an element of the row hits its mask."""
+    marks.clock[0] += 1
+    now = marks.clock[0]
+    bit = _ONE
+    for i in range(elements.offsets[row], elements.offsets[row + 1]):
+        if not elements.valid[i]:
+            continue
+        value = elements.indices[i]
+        for k in range(elements.token_start[value], elements.token_end[value]):
+            token = elements.tokens[k]
+            if marks.at[token] != now:
+                marks.at[token] = now
+                marks.mask[token] = bit
+            else:
+                marks.mask[token] |= bit
+        bit <<= _ONE
+    return now
+
+
+@njit(cache=True)
+def _seated(masks, count, least, room):
+    """Whether at least `least` of the wants masks[:count] can have a place of their own."""
+    taken = _NONE
+    done = 0
+    for want in range(count):
+        free = masks[want] & ~taken
+        if free != 0:
+            free &= ~free + _ONE
+            place = _place_of(free)
+            room.holder[place] = want
+            room.seat[want] = place
+            taken |= free
+            done += 1
+        elif masks[want] != 0:
+            more = _move_over(want, masks, taken, room)
+            done += more != taken
+            taken = more
+        if done >= least:
+            return True
+        if done + count - 1 - want < least:
+            return False
+    return done >= least
+
+
+@njit(cache=True)
+def _move_over(want, masks, taken, room):
+    """Seat `want` by letting others change places (Kuhn's search, breadth first).
+
+    Returns the places taken afterwards: the same as before if there was no way.
+    """
+    seen = _NONE
+    room.queue[0] = want
+    head, tail = 0, 1
+    while head < tail:
+        asking = room.queue[head]
+        head += 1
+        fresh = masks[asking] & ~seen
+        seen |= fresh
+        while fresh != 0:
+            bit = fresh & (~fresh + _ONE)
+            fresh ^= bit
+            place = _place_of(bit)
+            room.asked_by[place] = asking
+            if taken & bit != 0:
+                room.queue[tail] = room.holder[place]
+                tail += 1
+                continue
+            while True:
+                mover = room.asked_by[place]
+                left = room.seat[mover]
+                room.holder[place] = mover
+                room.seat[mover] = place
+                if mover == want:
+                    return taken | bit
+                place = left
+    return taken
+
+
+@njit(cache=True)
+def _have_places(rule, size, rules, marks, now, room):
+    """Whether the bag marked at `now` stands in the relation of `rule`, by masks."""
+    start, end = rules.want_start[rule], rules.want_start[rule + 1]
+    count = end - start
+    if size < count or (rules.kind[rule] == EQUAL and size != count):
+        return False
+    anybody = _NONE
+    for i in range(count):
+        token = rules.wants[start + i]
+        if marks.at[token] != now:
+            return False
+        room.masks[i] = marks.mask[token]
+        anybody |= room.masks[i]
+    if count == 2:
+        return (anybody & (anybody - _ONE)) != 0
+    return _seated(room.masks, count, count, room)
+
+
+@njit(cache=True)
+def _before(value, rest, bound, bound_rest, order):
+    """Whether (value, rest) stands in the order to (bound, bound_rest)."""
+    if value == bound and rest == bound_rest:
+        return order in (AT_MOST, AT_LEAST)
+    less = value < bound or (value == bound and rest < bound_rest)
+    return less == (order in (LESS, AT_MOST))
+
+
+@njit(cache=True)
+def _sort_numbers(row, family, elements, room):
+    """The row's numbers (or times) in order, in `room`; how many there are."""
+    count = 0
+    for i in range(elements.offsets[row], elements.offsets[row + 1]):
+        if not elements.valid[i] or elements.family[elements.indices[i]] != family:
+            continue
+        value, rest = elements.values[elements.indices[i]], elements.rests[elements.indices[i]]
+        j = count
+        while j > 0 and _before(value, rest, room.values[j - 1], room.rests[j - 1], LESS):
+            room.values[j], room.rests[j] = room.values[j - 1], room.rests[j - 1]
+            j -= 1
+        room.values[j], room.rests[j] = value, rest
+        count += 1
+    return count
+
+
+@njit(cache=True)
+def _in_order(rule, size, numbers, rules, room):
+    """Whether the bag of `size` elements, `numbers` of them sorted in `room`, fits the rule."""
+    start, count = rules.want_start[rule], rules.want_start[rule + 1] - rules.want_start[rule]
+    kind, order = rules.kind[rule], rules.order[rule]
+    if kind == SUPER:
+        pairs = count
+        if numbers < count:
+            return False
+    else:
+        pairs = size
+        if numbers != size or size > count or (kind == EQUAL and size != count):
+            return False
+    upwards = order in (LESS, AT_MOST)
+    largest_first = upwards == (kind == SUB)
+    for j in range(pairs):
+        mine = numbers - 1 - j if largest_first else j
+        theirs = start + (count - 1 - j if largest_first else j)
+        if not _before(
+            room.values[mine], room.rests[mine], rules.bounds[theirs], rules.rests[theirs], order
+        ):
+            return False
+    return True
+
+
+@njit(cache=True)
+def decide(attribute, first, found, starts, state, words, code_start, view):
+    """Decide the composite constraints on one attribute for the candidates among `found`.
+
+    `found` is as `emit` leaves it; starts[e]:starts[e+1] are those of row first + e. `state` has
+    two numbers per candidate: REFUTED once a constraint fails, and how many of its residual
+    constraints were found to hold. `view` holds the fields of `Elements`, `Rules`, `Marks` and
+    `Seats`, a plain tuple each (see `one.py` for why).
+    """
+    elements, rules = Elements(*view[0]), Rules(*view[1])
+    marks, room = Marks(*view[2]), Seats(*view[3])
+    for event in range(starts.shape[0] - 1):
+        row = first + event
+        size, now = -2, 0
+        family, numbers = 0, 0
+        for i in range(starts[event], starts[event + 1]):
+            if found[i] & 1 == 0 or state[i, 0] == REFUTED:
+                continue
+            at = code_start[found[i] >> 1]
+            position = at + 1 + token_count(words[at]) + negative_count(words[at])
+            for k in range(position, position + residual_count(words[at])):
+                rule = words[k]
+                if rules.attribute[rule] != attribute or rules.kind[rule] == ELSEWHERE:
+                    continue
+                if size == -2:
+                    size = _size_of(row, elements)
+                    if 0 <= size <= PLACES_MAX:
+                        now = _mark_places(row, elements, marks)
+                if size > PLACES_MAX:
+                    break
+                holds = False
+                if size >= 0 and rules.order[rule] == 0:
+                    holds = _have_places(rule, size, rules, marks, now, room)
+                elif size >= 0:
+                    if family != rules.family[rule]:
+                        family = rules.family[rule]
+                        numbers = _sort_numbers(row, family, elements, room)
+                    holds = _in_order(rule, size, numbers, rules, room)
+                if size < 0 or holds == (rules.negated[rule] != 0):
+                    state[i, 0] = REFUTED
+                    break
+                state[i, 1] += 1
+
+
+@njit(cache=True)
+def settle(found, starts, words, code_start, state):
+    """Drop the refuted candidates, and the low bit of those of which nothing is left to ask."""
+    kept = np.empty(found.shape[0], np.int64)
+    kept_start = np.zeros(starts.shape[0], np.int64)
+    count = 0
+    for event in range(starts.shape[0] - 1):
+        for i in range(starts[event], starts[event + 1]):
+            if state[i, 0] == REFUTED:
+                continue
+            finding = found[i]
+            if finding & 1 and residual_count(words[code_start[finding >> 1]]) == state[i, 1]:
+                finding ^= 1
+            kept[count] = finding
+            count += 1
+        kept_start[event + 1] = count
+    return kept[:count], kept_start
+
+
+@njit(cache=True)
+def _holds_all(bag, size, everyone, sub_bags, marks, now, room):
+    """Whether each of the `size` marked elements has a want of its own in sub-bag rule `bag`."""
+    start, end = sub_bags.want_start[bag], sub_bags.want_start[bag + 1]
+    served = _NONE
+    count = 0
+    for i in range(start, end):
+        token = sub_bags.wants[i]
+        if marks.at[token] == now:
+            room.masks[count] = marks.mask[token]
+            served |= marks.mask[token]
+            count += 1
+    if served != everyone or count < size:
+        return False
+    return _seated(room.masks, count, size, room)
+
+
+@njit(cache=True)
+def _rarest(row, elements, sub_bags):
+    """The element of the row whose tokens have the fewest postings, and how many."""
+    best, fewest = -1, np.int64(1) << 62
+    for i in range(elements.offsets[row], elements.offsets[row + 1]):
+        if not elements.valid[i]:
+            continue
+        value = elements.indices[i]
+        postings = 0
+        for k in range(elements.token_start[value], elements.token_end[value]):
+            token = elements.tokens[k]
+            if token + 1 < sub_bags.posting_start.shape[0]:
+                postings += sub_bags.posting_start[token + 1] - sub_bags.posting_start[token]
+        if postings < fewest:
+            best, fewest = value, postings
+    return best, fewest
+
+
+@njit(cache=True)
+def find_sub_bags(attribute, rows, view):
+    """The tokens of the sub-bag constraints on one attribute that each row's bag satisfies.
+
+    Returns the tokens and where each row's begin. Rows with larger bags than PLACES_MAX get none.
+    `view` holds the fields of `Elements`, `SubBagArrays`, `Marks` and `Seats`, as in `decide`.
+    """
+    elements, sub_bags = Elements(*view[0]), SubBagArrays(*view[1])
+    marks, room = Marks(*view[2]), Seats(*view[3])
+    found = np.empty(256, np.int64)
+    starts = np.zeros(rows + 1, np.int64)
+    count = 0
+    for row in range(rows):
+        size = _size_of(row, elements)
+        if 0 <= size <= PLACES_MAX:
+            found, count = _sub_bags_of(
+                row, size, attribute, elements, sub_bags, marks, room, found, count
+            )
+        starts[row + 1] = count
+    return found[:count], starts
+
+
+@njit(cache=True)
+def _sub_bags_of(row, size, attribute, elements, sub_bags, marks, room, found, count):
+    now = _mark_places(row, elements, marks)
+    everyone = _first_places(size)
+    first_new = sub_bags.built
+    if size == 0:
+        first_new = 0  # an empty bag is in every bag: look at all
+    else:
+        value, postings = _rarest(row, elements, sub_bags)
+        if postings > 0:
+            for k in range(elements.token_start[value], elements.token_end[value]):
+                token = elements.tokens[k]
+                if token + 1 >= sub_bags.posting_start.shape[0]:
+                    continue
+                for p in range(sub_bags.posting_start[token], sub_bags.posting_start[token + 1]):
+                    if sub_bags.posting_size[p] < size:
+                        break  # they are sorted by size, largest first
+                    bag = sub_bags.postings[p]
+                    if room.seen[bag] == now:
+                        continue
+                    room.seen[bag] = now
+                    if _holds_all(bag, size, everyone, sub_bags, marks, now, room):
+                        if count >= found.shape[0]:
+                            found = grown(found)
+                        found[count] = sub_bags.token[bag]
+                        count += 1
+    for bag in range(first_new, sub_bags.count):
+        if sub_bags.attribute[bag] != attribute:
+            continue
+        if sub_bags.want_start[bag + 1] - sub_bags.want_start[bag] < size:
+            continue
+        if _holds_all(bag, size, everyone, sub_bags, marks, now, room):
+            if count >= found.shape[0]:
+                found = grown(found)
+            found[count] = sub_bags.token[bag]
+            count += 1
+    return found, count

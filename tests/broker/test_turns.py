@@ -1,0 +1,164 @@
+"""Turns of a node: however much comes at once, each does a bounded amount of counted work."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from kbn.broker import MemoryStore, Node, NodeSettings, ServerLimits, content, wire
+from kbn.broker.messages import (
+    AnyMessage,
+    Connect,
+    Credit,
+    Deliver,
+    Done,
+    PubAck,
+    Publish,
+    Subscribe,
+    Unsubscribe,
+)
+from kbn.broker.node import effects, events
+
+BUDGET = 5_000
+# A turn may end with one step more than its budget: the largest that cannot be divided.
+TURN_MAX = BUDGET + 2_000
+
+
+class Turns:
+    """A node and its clients; every turn is looked at."""
+
+    def __init__(self) -> None:
+        limits = ServerLimits(turn_work=BUDGET)
+        settings = NodeSettings("b", store=MemoryStore(), server_limits=limits)
+        self.node = Node(settings, 1.0)
+        self.node.start(1.0)
+        self.heard: dict[int, list[AnyMessage]] = {}
+        self.paused: set[int] = set()
+        self.ids = count(1)
+
+    def turn(self, *happened: events.Event) -> None:
+        before = self.node.turns.work
+        for effect in self.node.handle(happened, 1.0):
+            match effect:
+                case effects.Send(id, messages):
+                    self.heard[id].extend(messages)
+                case effects.PauseReading(id):
+                    self.paused.add(id)
+                case effects.ResumeReading(id):
+                    self.paused.discard(id)
+                case _:
+                    pass
+        assert self.node.turns.work - before <= TURN_MAX
+
+    def run(self) -> int:
+        """Go on until all is done; how many turns that took."""
+        for turns in range(10_000):
+            if not self.node.has_more:
+                return turns
+            self.turn()
+        raise AssertionError("it does not end")
+
+    def client(self, name: str, *messages: AnyMessage, **given: object) -> int:
+        id = next(self.ids)
+        self.heard[id] = []
+        self.turn(events.Opened(id))
+        self.say(id, Connect(name, 1, **given), *messages)  # type: ignore[arg-type]
+        return id
+
+    def say(self, id: int, *messages: AnyMessage) -> None:
+        frames = [wire.encode(message)[4:] for message in messages]
+        self.turn(events.Received(id, frames))
+
+    def delivered(self, id: int) -> list[object]:
+        found = [each for each in self.heard[id] if isinstance(each, Deliver)]
+        return [content.decode(each.envelope.content)["k"] for each in found]
+
+
+def published(number: int, k: object, *, durable: bool = False) -> Publish:
+    return Publish(number, 0.0, content.encode({"k": k}), durable)
+
+
+def test_one_that_says_much_holds_up_nobody_but_itself() -> None:
+    turns = Turns()
+    loud, calm = turns.client("loud"), turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    turns.say(loud, *[published(n, n) for n in range(1, 901)])
+    assert loud in turns.paused, "it is not read from while so much of it waits"
+    turns.say(calm, Subscribe(2, "j any", True))
+    assert Done("subscribe", 2) in turns.heard[calm], "answered in its own turn"
+    assert len(turns.delivered(calm)) < 900
+    assert turns.run() > 5
+    assert turns.delivered(calm) == list(range(1, 901))
+    assert loud not in turns.paused
+
+
+def test_a_fan_out_takes_turns_and_what_the_publisher_says_next_waits_for_it() -> None:
+    turns = Turns()
+    wanting = [turns.client(f"c{n}", Subscribe(1, "k any", True)) for n in range(1_500)]
+    durable = turns.client("d", Subscribe(1, "k any", True), durable=True)
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, published(1, "first", durable=True), published(2, "second", durable=True))
+    assert PubAck(1) in turns.heard[publisher] and PubAck(2) not in turns.heard[publisher]
+    assert turns.node.has_more
+    late = turns.client("late")
+    turns.say(late, published(1, "between"))
+    assert turns.run() > 3
+    for id in (*wanting, durable):
+        own = [k for k in turns.delivered(id) if k != "between"]
+        assert own == ["first", "second"]
+        assert "between" in turns.delivered(id)
+
+
+def test_one_that_leaves_during_a_fan_out_still_gets_what_was_on_its_way() -> None:
+    from kbn.broker.messages import Leave, Left
+
+    turns = Turns()
+    wanting = [turns.client(f"c{n}", Subscribe(1, "k any", True)) for n in range(1_500)]
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, published(1, "first"))
+    leaving = next(id for id in wanting if not turns.delivered(id))
+    turns.say(leaving, Leave(7))
+    turns.run()
+    assert turns.delivered(leaving) == ["first"]
+    assert turns.heard[leaving][-1] == Left(7)
+
+
+def test_a_client_with_very_many_subscriptions_is_forgotten_in_turns() -> None:
+    turns = Turns()
+    much = turns.client("much", *[Subscribe(n, f"k = {n}", True) for n in range(300)])
+    turns.run()
+    assert len(turns.node.broker.table) == 300
+    turns.turn(events.Closed(much))
+    assert 0 < len(turns.node.broker.table) < 300
+    again = turns.client("much", Subscribe(1, "k = 1", True), Unsubscribe(1))
+    assert turns.run() > 3
+    assert len(turns.node.broker.table) == 0
+    assert [type(each).__name__ for each in turns.heard[again]][-2:] == ["Done", "Done"]
+
+
+def test_a_client_that_comes_again_first_has_handled_what_it_said_before() -> None:
+    turns = Turns()
+    listening = turns.client("listening", Subscribe(1, "k any", True))
+    old = turns.client("p")
+    turns.run()
+    turns.say(old, *[published(n, n) for n in range(1, 801)])
+    new = turns.client("p", published(801, 801))
+    turns.run()
+    assert turns.delivered(listening)[-1] == 801
+    assert turns.delivered(listening)[:800] == list(range(1, 801))
+    assert turns.heard[new], "it was let in"
+
+
+def test_what_a_slow_client_is_sent_takes_turns() -> None:
+    turns = Turns()
+    slow = turns.client("slow", Subscribe(1, "k any", True), window=1)
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, *[published(n, n) for n in range(1, 901)])
+    turns.run()
+    assert len(turns.delivered(slow)) == 1
+    turns.say(slow, Credit(5_000))
+    assert len(turns.delivered(slow)) < 900
+    turns.run()
+    assert turns.delivered(slow) == list(range(1, 901))

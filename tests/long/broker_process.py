@@ -1,0 +1,76 @@
+"""A broker as a process of its own, watched from outside: its metrics, memory and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+
+ANSWER_S = 30.0
+
+
+@dataclass(frozen=True)
+class BrokerProcess:
+    """A broker under test."""
+
+    process: subprocess.Popen[str]
+    url: str
+    metrics_url: str
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.url.rpartition("//")[2].rpartition(":")
+        return host, int(port)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def metrics(self) -> dict[str, float]:
+        """All that has one value, by name; buckets with their bound."""
+        with urlopen(self.metrics_url, timeout=ANSWER_S) as reply:
+            lines = reply.read().decode().splitlines()
+        return {
+            name: float(value)
+            for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+        }
+
+    def open_files(self) -> int:
+        return psutil.Process(self.process.pid).num_fds()
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+
+@contextmanager
+def broker_process(folder: Path, *options: str) -> Iterator[BrokerProcess]:
+    """A broker with a store in the folder; it ends with the block, or with this process."""
+    log = (folder / "broker.log").open("w")
+    command = [
+        sys.executable, "-m", "kbn", "broker", "--name", "tested", "--port", "0", "--json",
+        "--store", str(folder / "store.db"), "--metrics-port", "0", "--log-level", "error",
+        "--end-with-stdin", *options,
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert said, f"the broker did not start: {(folder / 'broker.log').read_text()}"
+        told = json.loads(said)
+        yield BrokerProcess(process, told["url"], told["metrics"])
+    finally:
+        process.terminate()
+        process.wait(ANSWER_S)
+        log.close()
