@@ -7,7 +7,8 @@ reach them in the trie: a slab costs every notification a little for every filte
 only those that get there.
 
 The grid, the ranks and the placement are estimates from what is stored, made anew each time the
-index has doubled: an addition costs a constant amount on average, and a rebuild now and then.
+index has doubled, or an eighth of the slabs' filters came one by one: an addition costs a constant
+amount on average, and a rebuild now and then.
 """
 
 from __future__ import annotations
@@ -161,6 +162,8 @@ class Index:
         weights = weigh(members, self.groups.view(), lanes.view())
         in_slabs = cheaper_in_slabs(weights, members, self.groups.view())
         self._put(members[~in_slabs], members[in_slabs])
+        if self.slabs.too_loose:
+            self.rebuild()
 
     def _put(self, in_trie: Array, in_slabs: Array) -> None:
         groups = self.groups

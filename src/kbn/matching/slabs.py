@@ -22,7 +22,8 @@ ARRAYS = (
     *_SLAB_FIELDS, "lane_start", "lane_of", "row_of", "rows", "idle", "members", "check_start",
     "checks",
 )  # fmt: skip
-COUNTS = ("slab_count", "count", "open_free", "row_count", "check_count")
+COUNTS = ("slab_count", "count", "loose", "open_free", "row_count", "check_count")
+LOOSE_MIN = 8 * SLAB
 OPEN_LANES_MAX = 256
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -34,6 +35,7 @@ class Slabs:
         self.lanes = Lanes()
         self.slab_count = 0
         self.count = 0
+        self.loose = 0
         self.open_free = 0
         self.row_count = 2
         self.check_count = 0
@@ -59,6 +61,11 @@ class Slabs:
 
     def memory(self) -> int:
         return self.lanes.memory() + sum(int(getattr(self, name).nbytes) for name in ARRAYS)
+
+    @property
+    def too_loose(self) -> bool:
+        """Whether so many filters came one by one that all should be laid out anew."""
+        return self.loose > max(LOOSE_MIN, self.count // 8)
 
     def insert(self, members: Array, groups: Groups) -> None:
         """Put the groups `members` into slabs: whole ones of their own, the rest one by one."""
@@ -90,6 +97,7 @@ class Slabs:
         self._after_checks(place + 1, self.slab_count * SLAB)
         self.open_free -= 1
         self.count += 1
+        self.loose += 1
 
     def _open_slab(self) -> None:
         """An empty slab at the end, with coarse rows on the first lanes and no hull."""
