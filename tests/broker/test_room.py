@@ -19,6 +19,7 @@ from kbn.broker.messages import (
     Send,
     Subscribe,
 )
+from kbn.broker.number_ranges import holds
 from kbn.broker.occurrences import Lost, StoreFull
 from kbn.broker.store import MemoryStore, Store
 
@@ -78,8 +79,11 @@ class Line:
         """Publish a durable one; whether it was taken."""
         body = content.encode({"k": "x" * SIZE})
         said = self.say(broker, peer, Publish(number, 0.0, body, durable=True))
-        assert PubAck(number) in said, "its number is used up in either case"
-        return not any(isinstance(m, Refused) for m in said)
+        is_taken = not any(isinstance(m, Refused) for m in said)
+        [told] = [m for m in said if isinstance(m, PubAck)]
+        assert told.number == number, "its number is used up in either case"
+        assert holds(told.refused, number) is not is_taken
+        return is_taken
 
     def delivered(self, peer: Peer) -> list[int]:
         return [m.envelope.number for m in self.heard.get(peer, []) if isinstance(m, Deliver)]

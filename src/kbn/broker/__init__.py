@@ -65,6 +65,12 @@ from kbn.broker.node import events as node_events
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.sqlite_store import SqliteStore
+from kbn.broker.storage import VERSIONS as STORE_VERSIONS
+from kbn.broker.storage import AfterDamage, Checked, StoreDamagedError, StoreVersion
+from kbn.broker.storage import backup as backup_store
+from kbn.broker.storage import check as check_store
+from kbn.broker.storage import repair as repair_store
+from kbn.broker.storage import restore as restore_store
 from kbn.broker.store import MemoryStore, Store, StoreError
 from kbn.broker.topology import Topology
 from kbn.broker.wire import (
@@ -77,10 +83,12 @@ from kbn.broker.wire import (
 )
 
 __all__ = [
+    "STORE_VERSIONS",
     "VERSION",
     "AccessRules",
     "AdminBody",
     "AdminResult",
+    "AfterDamage",
     "Alive",
     "AllowAll",
     "AnyMessage",
@@ -90,6 +98,7 @@ __all__ = [
     "BrokerLimits",
     "BrokerStatus",
     "Bye",
+    "Checked",
     "ClientCore",
     "ClientLimits",
     "ClientSession",
@@ -134,13 +143,17 @@ __all__ = [
     "ServerLimits",
     "SqliteStore",
     "Store",
+    "StoreDamagedError",
     "StoreError",
+    "StoreVersion",
     "Subscribe",
     "Topology",
     "Who",
     "access",
     "administration",
     "advice",
+    "backup_store",
+    "check_store",
     "content",
     "decode_between_brokers",
     "decode_from_client",
@@ -150,6 +163,8 @@ __all__ = [
     "node_effects",
     "node_events",
     "notes",
+    "repair_store",
+    "restore_store",
     "store",
     "wire",
 ]

@@ -34,7 +34,6 @@ from kbn.broker.messages import (
     Leave,
     Left,
     Peer,
-    PubAck,
     Publish,
     Redirect,
     Refused,
@@ -193,6 +192,7 @@ class ClientRequests:
             is_resumed,
             in_order=self._settings.routing != "general",
             dropped=session.deliveries.dropped,
+            refused=publications.refused,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -280,15 +280,17 @@ class ClientRequests:
     def _publish(self, publish: Publish, session: ClientSession) -> None:
         if not self._clients.accept(publish, session):
             return
+        is_refused = True
         try:
             notification = self._checked(publish, session)
+            is_refused = False
         except KbnError as error:
-            self.refuse(session.peer, publish, error)  # before `PubAck`, which would confirm it
+            self.refuse(session.peer, publish, error)  # before `PubAck`, which has no reason
             return
         finally:
             self._clients.grant(session)
             if publish.durable:
-                self._outbox.send(session.peer, PubAck(publish.number))
+                self._clients.handled(publish, session, is_refused=is_refused)
         self.published += 1
         everywhere = self._settings.advertisements and not self._is_advertised(
             notification, publish.content, session

@@ -11,7 +11,7 @@ from msgspec import msgpack
 from kbn.broker.access import Permission
 from kbn.broker.client_session import ClientSession
 from kbn.broker.deliveries import Deliveries
-from kbn.broker.fields import Number, Sequence
+from kbn.broker.fields import Sequence
 from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
@@ -30,6 +30,7 @@ from kbn.broker.messages import (
 from kbn.broker.occurrences import Lost, StoppedWaiting
 from kbn.broker.outbox import Outbox
 from kbn.broker.owners import Owners
+from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
@@ -44,7 +45,6 @@ HOPS_REPORTED_MAX = 1024
 WITHDRAWN = "withdrawn/"
 
 _NUMBER = msgpack.Decoder(Sequence)
-_STORED = msgpack.Decoder(tuple[Number, Number])
 _WITHDRAWN = msgpack.Decoder(dict[int, int])
 _REDIRECT: msgpack.Decoder[tuple[str, str] | None] = msgpack.Decoder(tuple[str, str])
 
@@ -74,6 +74,7 @@ class ClientSessions:
         self._outbox = outbox
         self._unacked_of = unacked_of
         self._aside = aside
+        self._publishers = PublisherMarks(store, aside)
         self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
         self.owners = Owners(store)
 
@@ -87,8 +88,8 @@ class ClientSessions:
             session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
         session.connect(connect, permission, self._limits.changed(permission.limits))
-        publications = session.publications
-        publications.stored = max(publications.stored, self._stored_of(connect))
+        stored = self._publishers.of(peer.name, connect.epoch)
+        session.publications.resume(stored, connect.published)
         session.heard_at = self._outbox.now
         if session.is_durable:
             deliveries = session.deliveries
@@ -203,7 +204,7 @@ class ClientSessions:
         publications = session.publications
         if not publications.is_next(publish):
             if publish.durable and publish.number <= publications.stored:
-                self._outbox.send(session.peer, PubAck(publications.stored))
+                self._outbox.send(session.peer, self.stored_up_to(session))
             return False
         if publications.published >= publications.granted:
             if publications.waits_for:
@@ -214,15 +215,19 @@ class ClientSessions:
                 maximum=session.limits.publish_ahead,
             )
         publications.count(publish)
-        if publish.durable:
-            mark = msgpack.encode((session.epoch, publish.number))
-            self._store.mark(f"publisher/{session.name}", mark)
         return True
 
-    def _stored_of(self, connect: Connect) -> int:
-        """The last durable notification stored of this epoch of a publisher."""
-        epoch, number = self._aside.read_mark(f"publisher/{connect.client}", _STORED, (0, 0))
-        return number if epoch == connect.epoch else 0
+    def stored_up_to(self, session: ClientSession) -> PubAck:
+        """What a publisher is told of its durable notifications."""
+        return PubAck(session.publications.stored, session.publications.refused)
+
+    def handled(self, publish: Publish, session: ClientSession, *, is_refused: bool) -> None:
+        """A durable publication is about to be stored, or is refused."""
+        publications = session.publications
+        if is_refused:
+            publications.refuse(publish, session.limits.publish_ahead)
+        self._publishers.keep(session.name, session.epoch, publish.number, publications.refused)
+        self._outbox.send(session.peer, self.stored_up_to(session))
 
     def grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""

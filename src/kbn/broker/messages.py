@@ -100,6 +100,8 @@ class Message(Struct, frozen=True, array_like=True, tag=True):
     """What every message is."""
 
 
+Ranges: TypeAlias = tuple[tuple[Number, Number], ...]  # the first and last of each
+
 # From a client.
 
 
@@ -208,7 +210,8 @@ class ConnAck(Message, frozen=True, tag="connack"):
     """The answer to `Connect`: durable notifications up to `taken` are stored; `ontology` is its
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
     `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
-    the deliveries to this client that were dropped, as in `Deliver`.
+    the deliveries to this client that were dropped, as in `Deliver`; of what is `taken`, some was
+    `refused`, as in `PubAck`.
     """
 
     broker: Name
@@ -221,12 +224,14 @@ class ConnAck(Message, frozen=True, tag="connack"):
     in_order: bool
     version: Number = VERSION
     dropped: Sequence = 0
+    refused: Ranges = ()
 
 
 class PubAck(Message, frozen=True, tag="puback"):
-    """Durable notifications up to this number are stored."""
+    """Durable notifications up to this number are stored, but for those that were `refused`."""
 
     number: Number
+    refused: Ranges = ()
 
 
 class Done(Message, frozen=True, tag="done"):

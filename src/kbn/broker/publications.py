@@ -6,18 +6,25 @@ from dataclasses import dataclass, field
 
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Publish
+from kbn.broker.number_ranges import Ranges, above, with_number
+from kbn.broker.publisher_marks import Stored
+
+# No publisher has so many times what it may publish ahead on its way.
+REMEMBERED_AHEAD = 16
 
 
 @dataclass(slots=True)
 class Publications:
     """Numbers are of one epoch of the client, counts of one connection.
 
-    `stored` is the last durable one that the broker stored, `best_effort` the last of the others.
+    `stored` is the last durable one that the broker stored, but for those it has `refused`;
+    `best_effort` is the last of the others.
     Of `granted` the client has `published` so many; it gets no more while it waits for slow
     subscribers, whom `waits_for` names.
     """
 
     stored: int = 0
+    refused: Ranges = ()
     best_effort: int = 0
     published: int = 0
     granted: int = 0
@@ -29,6 +36,18 @@ class Publications:
         self.stored = max(0 if is_new_epoch else self.stored, connect.published)
         if is_new_epoch:
             self.best_effort = 0
+            self.refused = ()
+
+    def resume(self, stored: Stored, published: int) -> None:
+        """Go on where the store has the publisher, which knows of those it had `published`."""
+        if stored.number >= self.stored:
+            self.stored, self.refused = stored.number, stored.refused
+        self.refused = above(self.refused, published)
+
+    def refuse(self, publish: Publish, ahead: int) -> None:
+        """One was refused. The publisher is told with every answer, until it must have heard."""
+        known = above(self.refused, publish.number - REMEMBERED_AHEAD * ahead)
+        self.refused = with_number(known, publish.number)
 
     def is_next(self, publish: Publish) -> bool:
         """Whether it is the next: no repetition, and no durable one is missing before it."""

@@ -24,6 +24,7 @@ from kbn.cli import (
     policy_server,
     publish,
     status,
+    store,
     subscribe,
 )
 
@@ -95,6 +96,7 @@ app.command("policy-server", short_help="Manage an overlay by policies.")(
     policy_server.policy_server
 )
 app.command("mib", short_help="What a policy server knows of its overlay.")(mib.mib)
+app.add_typer(store.app, name="store")
 app.add_typer(policy.app, name="policy")
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")

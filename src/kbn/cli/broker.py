@@ -45,6 +45,13 @@ class Sync(StrEnum):
     FULL = "full"
 
 
+class AfterDamage(StrEnum):
+    """What a broker does when its store is damaged."""
+
+    REFUSE = "refuse"
+    REPAIR = "repair"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tls:
     """Certificates: the broker's own, and whose it trusts."""
@@ -165,6 +172,13 @@ class BrokerOptions:
     sync: Annotated[
         Sync, typer.Option("--sync", help="full survives a power failure and is slower.")
     ] = Sync.NORMAL
+    after_damage: Annotated[
+        AfterDamage,
+        typer.Option(
+            "--after-damage",
+            help="With a damaged store: refuse to start, or repair it (see kbn store repair).",
+        ),
+    ] = AfterDamage.REFUSE
     advertisements: Annotated[
         bool,
         typer.Option("--advertisements", help="Send subscriptions only towards advertisements."),
@@ -280,7 +294,9 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
         ontology=reasoning.load(),
-        store=None if kept is None else SqliteStore(kept, options.sync.value),
+        store=None
+        if kept is None
+        else SqliteStore(kept, options.sync.value, options.after_damage.value),
         advertisements=options.advertisements,
         keeps_roots=options.keep_roots,
         limits=limits,

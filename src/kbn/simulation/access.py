@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kbn.simulation.world import World
 
 TOKEN = "let me in"
-ALL = Permission(manage=False, block=False, ontologies=False)
+ALL = Permission(manage=False, block=True, ontologies=False)
 CHANGES = {"narrow": 4, "widen": 3, "rotate": 4, "remove": 2, "mute": 2, "steal": 3}
 
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kbn.broker import AdminBody, ClientCore, Confirmed, Failed, Lost, NotificationId, content
+from kbn.broker import (
+    AdminBody,
+    ClientCore,
+    Confirmed,
+    Delivered,
+    Failed,
+    Lost,
+    NotificationId,
+    content,
+)
 from kbn.filters import Notification, Subscription
 from kbn.simulation.connection import End, SimulatedConnection
 
@@ -52,6 +61,8 @@ class SimulatedClient:
     moves: list[str] = field(default_factory=list)
     ontologies: list[str] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
+    unread: list[Delivered] = field(default_factory=list)
+    is_reading: bool = True
     lines: dict[str, Line] = field(default_factory=dict)
 
     @property
@@ -109,6 +120,17 @@ class SimulatedClient:
 
     def move(self, broker: str) -> None:
         self.network.carry_out(self, self.core.move(broker, broker))
+
+    def stop_reading(self) -> None:
+        """Be done with nothing that comes, until `read`."""
+        self.is_reading = False
+
+    def read(self) -> None:
+        """Be done with all that has come, and with what comes from now on."""
+        self.is_reading = True
+        unread, self.unread = self.unread, []
+        for delivered in unread:
+            self.network.carry_out(self, self.core.consumed(delivered))
 
     def leave(self) -> None:
         self.network.carry_out(self, self.core.leave())

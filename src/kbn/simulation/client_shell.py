@@ -157,7 +157,10 @@ class ClientShell:
             envelope.by_manager,
         )
         client.received.append(received)
-        self.carry_out(client, client.core.consumed(delivered))
+        if client.is_reading:
+            self.carry_out(client, client.core.consumed(delivered))
+        else:
+            client.unread.append(delivered)
 
     def tick(self, client: SimulatedClient) -> None:
         """Let the clock of a client tick from now on, until it is detached."""

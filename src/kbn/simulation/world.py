@@ -10,6 +10,7 @@ published. Then it is healed, and `check` demands what was promised:
 - nobody has had anything twice;
 - nobody was let in who has no token, and nobody was sent what the access rules did not allow at
   that moment (`access.py`);
+- in a world with limits: see `world_limits.py`;
 - what one publisher published came in its order (with general peers only while the tree stands, so
   there it is not demanded).
 """
@@ -26,6 +27,7 @@ from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.faults import Faults
 from kbn.simulation.network import Network
+from kbn.simulation.world_limits import WorldLimits, lost_by, refused_to
 
 CALM = Faults(latency_s=0.002)
 HEALING_S_MAX = 30.0
@@ -72,6 +74,7 @@ class World:
     published: list[Published] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
+    limits: WorldLimits | None = None
 
     @classmethod
     def swarm(
@@ -82,7 +85,7 @@ class World:
         In a restless one brokers move often, and peers in the middle of the network too. In two of
         three the access rules change, unless that is not wanted.
         """
-        rng = Random(seed)
+        rng, limits = Random(seed), WorldLimits.of_seed(seed)
         topology = random_topology(rng, rng.randint(1, 6))
         faults = CALM if calm else _random_faults(rng)
         access = AccessTrouble(seed, topology.brokers, changes=rules_change)
@@ -94,11 +97,13 @@ class World:
             advertisements=rng.random() < 0.3,
             authorizer=access.in_force,
             broker_token=TOKEN,
+            limits=None if limits is None else limits.clients,
+            broker_limits=None if limits is None else limits.broker,
             turn_work=LITTLE_WORK if seed % 4 == 0 else 20_000,
         )
-        world = cls(seed, rng, network, access, is_restless=restless)
+        world = cls(seed, rng, network, access, is_restless=restless, limits=limits)
         network.watch = world._look_at
-        world.tell(f"{topology.routing} {topology.links} {faults}")
+        world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
         for n in range(rng.randint(1, 3)):
@@ -130,6 +135,7 @@ class World:
             self.access.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
             self._note_in_force()
+            self._check_limits()
         self.heal()
         self.check()
 
@@ -138,9 +144,10 @@ class World:
         self.tell("healed")
         self.network.heal()
         self.access.restore(self)
-        must = {client.name: self.expected(client)[0] for client in self.subscribers}
+        for client in self.subscribers:
+            client.read()
         end = self.network.now + HEALING_S_MAX
-        while self.network.now < end and not self._is_kept(must):
+        while self.network.now < end and not self._is_kept():
             self.network.run_for(0.2)
         self.network.run_for(2.0)
 
@@ -158,11 +165,19 @@ class World:
                 twice = sorted({id for id in got if got.count(id) > 1})
                 self._broken(f"{client.name} had {twice} twice")
             must, may = self.expected(client)
-            if must - set(got):
-                self._broken(f"{client.name} never had {sorted(must - set(got))}")
+            missing, lost = must - set(got), lost_by(client)
+            if len(missing) > lost:
+                told = f", and was told of {lost}" if self.limits else ""
+                self._broken(f"{client.name} never had {sorted(missing)}{told}")
             if set(got) - may:
                 self._broken(f"{client.name} had {sorted(set(got) - may)}, and wanted none")
             self._check_order(client, got)
+
+    def _check_limits(self) -> None:
+        if self.limits is not None:
+            for broker in self.network.brokers.values():
+                if too_much := self.limits.too_much_at(broker):
+                    self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient, got: list[tuple[str, int]]) -> None:
         if self.network.topology.routing == "general":
@@ -172,10 +187,12 @@ class World:
             if numbers != sorted(numbers):
                 self._broken(f"{client.name} had those of {publisher} in the order {numbers}")
 
-    def _is_kept(self, must: dict[str, set[tuple[str, int]]]) -> bool:
+    def _is_kept(self) -> bool:
+        must = {client.name: self.expected(client)[0] for client in self.subscribers}
         return not any(publisher.core.unpublished for publisher in self.publishers) and all(
             not client.core.is_moving
-            and must[client.name] <= {(r.id.publisher, r.id.number) for r in client.received}
+            and len(must[client.name] - {(r.id.publisher, r.id.number) for r in client.received})
+            <= lost_by(client)
             for client in self.subscribers
         )
 
@@ -184,10 +201,13 @@ class World:
     ) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
         """What a client must have had, and what it may have had."""
         must, may = set(), set()
+        refused = {each.name: refused_to(each) for each in self.publishers}
         for published in self.published:
             if published.is_forbidden:
                 continue
             id = (published.publisher, published.number)
+            if published.number in refused[published.publisher]:
+                continue
             for interest in self.interests[client.name].values():
                 if not interest.subscription.matches(published.notification):
                     continue
@@ -216,8 +236,10 @@ class World:
     # What happens.
 
     def _something_happens(self) -> None:
+        slow = ["burst", "stop", "read"] if self.limits else []
         kind = self.rng.choices(
             [
+                *slow,
                 "publish",
                 "crash",
                 "restart",
@@ -229,7 +251,19 @@ class World:
                 "rehome",
                 "refuse",
             ],
-            [24, 2, 5, 3, 5, 2, 1, 2, 6 if self.is_restless else 1, 1],
+            [
+                *([6, 3, 3] if self.limits else []),
+                24,
+                2,
+                5,
+                3,
+                5,
+                2,
+                1,
+                2,
+                6 if self.is_restless else 1,
+                1,
+            ],
         )[0]
         getattr(self, f"_{kind}_something")()
 
@@ -244,6 +278,21 @@ class World:
             )
         )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
+
+    def _burst_something(self) -> None:
+        for _ in range(self.rng.randint(2, 10)):
+            self._publish_something()
+
+    def _stop_something(self) -> None:
+        client = self.rng.choice(self.subscribers)
+        if not client.core.is_moving:
+            self.tell(f"{client.name} stops reading")
+            client.stop_reading()
+
+    def _read_something(self) -> None:
+        client = self.rng.choice(self.subscribers)
+        self.tell(f"{client.name} reads")
+        client.read()
 
     def _crash_something(self) -> None:
         name = self.rng.choice(self.network.topology.brokers)
@@ -290,6 +339,7 @@ class World:
         client = self.rng.choice([*self.subscribers, *self.publishers])
         to = self.rng.choice(self.network.topology.brokers)
         self.tell(f"{client.name} is to move to {to}")
+        client.read()  # a client that moves reads: whether one that does not gets there is open
         client.move(to)
 
     def _rehome_something(self) -> None:
@@ -327,7 +377,12 @@ class World:
 
     def _attach(self, name: str, durable: bool) -> None:
         at = self.rng.choice(self.network.topology.brokers)
-        self.network.client(name, at=at, durable=durable, token=self.access.enter(name))
+        how = WorldLimits.usual() if self.limits is None or name[0] == "p" else self.limits
+        window, when_slow = how.client_settings(self.rng)
+        token = self.access.enter(name)
+        self.network.client(
+            name, at=at, durable=durable, token=token, window=window, when_slow=when_slow
+        )
         self.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
 

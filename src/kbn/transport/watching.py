@@ -68,6 +68,9 @@ class Watched:
 
     async def start(self) -> None:
         broker, watch = self.server.broker, self._watch
+        repaired = getattr(self.server.node.settings.store, "repaired", None)
+        if repaired is not None:
+            event("store repaired", level=logging.ERROR, reason=repaired.summary)
         event("started", routing=broker.routing, ontology=broker.status().ontology)
         await self._start_http()
         try:

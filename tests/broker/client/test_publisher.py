@@ -40,10 +40,10 @@ def test_a_durable_one_is_kept_until_it_is_confirmed() -> None:
         ann.add(b"", 0.0, durable=True)
     ann.sendable()
     assert (ann.has_unconfirmed, ann.unpublished) == (True, 3)
-    assert ann.confirm(2) == [1, 2]
-    assert ann.confirm(1) == []
+    assert ann.confirm(2) == ([1, 2], [])
+    assert ann.confirm(1) == ([], [])
     assert [each.number for each in ann.repeat(at_most=5)] == [3]
-    assert ann.confirm(3) == [3]
+    assert ann.confirm(3, ((2, 3),)) == ([], [3])
     assert (ann.has_unconfirmed, ann.unpublished, ann.stored_up_to) == (False, 0, 3)
 
 

@@ -65,6 +65,8 @@ from kbn.broker.messages import (
     Subscribe,
     ToClient,
 )
+from kbn.broker.number_ranges import Ranges
+from kbn.errors import LimitError
 
 REPEATED_MAX = 64
 
@@ -252,8 +254,8 @@ class ClientCore:
         match message:
             case Deliver():
                 self._delivered(message, session)
-            case PubAck(number):
-                self._stored(number)
+            case PubAck(number, refused):
+                self._stored(number, refused)
             case Grant(total):
                 if session is self._home:
                     self._publisher.grant(total)
@@ -333,7 +335,7 @@ class ClientCore:
             self._take(MoveEvent.ADMITTED)
         self._send_all(session, session.requests.sendable())
         if session is self._home:
-            self._stored(admitted.taken)
+            self._stored(admitted.taken, admitted.refused)
             self._send_all(session, self._publisher.resend())
             self._publish()
 
@@ -415,9 +417,13 @@ class ClientCore:
             for publish in self._publisher.sendable():
                 self._out.append(Send(home.peer, publish))
 
-    def _stored(self, number: int) -> None:
-        for confirmed in self._publisher.confirm(number):
-            self._out.append(Confirmed("publish", confirmed))
+    def _stored(self, number: int, refused: Ranges) -> None:
+        confirmed, denied = self._publisher.confirm(number, refused)
+        for each in confirmed:
+            self._out.append(Confirmed("publish", each))
+        for each in denied:  # whoever asks was told why already, unless that was lost
+            reason = "the broker has refused it"
+            self._out.append(Failed("publish", each, LimitError.__name__, reason, durable=True))
         self._go_when_stored()
 
     # Deliveries.

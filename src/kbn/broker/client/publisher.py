@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from kbn.broker.messages import Publish
+from kbn.broker.number_ranges import Ranges, holds
 
 
 class Publisher:
@@ -22,7 +23,7 @@ class Publisher:
     >>> [publish.content for publish in publisher.sendable()], publisher.unpublished
     ([b'a'], 2)
     >>> publisher.confirm(1), publisher.unpublished
-    ([1], 1)
+    (([1], []), 1)
     """
 
     __slots__ = (
@@ -98,10 +99,15 @@ class Publisher:
         """The oldest unconfirmed ones, for a broker that has not answered."""
         return list(self._unconfirmed)[:at_most]
 
-    def confirm(self, number: int) -> list[int]:
-        """A broker has stored the durable ones up to a number: those not known before."""
+    def confirm(self, number: int, refused: Ranges = ()) -> tuple[list[int], list[int]]:
+        """A broker has stored the durable ones up to a number, or refused some of them.
+
+        Those that are stored, and those that were refused, as far as they were not known before.
+        """
         self.stored_up_to = max(self.stored_up_to, number)
         confirmed: list[int] = []
+        denied: list[int] = []
         while self._unconfirmed and self._unconfirmed[0].number <= self.stored_up_to:
-            confirmed.append(self._unconfirmed.popleft().number)
-        return confirmed
+            known = self._unconfirmed.popleft().number
+            (denied if refused and holds(refused, known) else confirmed).append(known)
+        return confirmed, denied
