@@ -19,6 +19,7 @@ from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
 from kbn.matching.kernels.views import Codes, Marks, Seats
+from kbn.matching.metering import ask_each, cost_of
 
 
 class Rows(Protocol):
@@ -90,14 +91,21 @@ class BagDecisions:
         table = self._encoder.table
         if not isinstance(bag, Bag):
             return []
-        found = []
-        for token in table.sub_bags.tokens_of[attribute]:
+        tokens = table.sub_bags.tokens_of[attribute]
+
+        def cost(token: int) -> int:
             constraint = table.constraints[token]
             assert constraint is not None
-            large_enough = len(constraint.operand) >= len(bag)  # type: ignore[arg-type]
-            if large_enough and accepts(constraint, bag, table.ontology):
-                found.append(token)
-        return found
+            is_large_enough = len(constraint.operand) >= len(bag)  # type: ignore[arg-type]
+            return cost_of(constraint.operand, bag) if is_large_enough else 1
+
+        def is_hit(token: int) -> bool:
+            constraint = table.constraints[token]
+            assert constraint is not None
+            is_large_enough = len(constraint.operand) >= len(bag)  # type: ignore[arg-type]
+            return is_large_enough and accepts(constraint, bag, table.ontology)
+
+        return ask_each((id(tokens), id(bag)), tokens, cost, is_hit)
 
     def _arrays(self, column: BagColumn, asked: tuple[Any, ...]) -> tuple[Any, ...]:
         table = self._encoder.table

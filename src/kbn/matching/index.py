@@ -39,6 +39,7 @@ from kbn.matching.kernels.views import (
     Stamps,
     TrieArrays,
 )
+from kbn.matching.metering import cost_of, current
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
@@ -281,12 +282,22 @@ class Index:
         for residual in self._residuals_of(group):
             held = memo.get(residual)
             if held is None:
-                held = memo[residual] = self._residual_holds(
-                    self.encoder.residuals[residual], value_of
-                )
+                held = memo[residual] = self._asked(residual, value_of)
             if not held:
                 return False
         return True
+
+    def _asked(self, residual: int, value_of: Callable[[str], Any]) -> bool:
+        """Whether a residual constraint holds, counted where somebody counts."""
+        constraint, meter = self.encoder.residuals[residual], current()
+        if meter is None:
+            return self._residual_holds(constraint, value_of)
+        value = value_of(constraint.attribute)
+        return meter.ask(
+            (id(self.encoder), residual, id(value)),
+            cost_of(constraint.operand, value),
+            lambda: self._residual_holds(constraint, value_of),
+        )
 
     def _residuals_of(self, group: int) -> tuple[int, ...]:
         """The residual constraints in a group's code."""
