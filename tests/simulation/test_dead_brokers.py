@@ -21,7 +21,7 @@ RING = Topology.general([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
 STAR = Topology.hierarchy({"a": None, "b": "a", "c": "a", "d": "a"})
 ROW = Topology.peers([("a", "b"), ("b", "c"), ("c", "d")])
 CASES = [(RING, "a"), (RING, "c"), (STAR, "d"), (ROW, "d")]
-EVERY_S = 0.02
+EVERY_S = 0.05
 
 
 class Overlay:

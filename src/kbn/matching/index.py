@@ -141,6 +141,7 @@ class Index:
             self._lay_lanes(members[in_slabs])
         self._put(members[~in_slabs], members[in_slabs])
         self.trie.trim()
+        self.trie.lay_blocks(groups)
         self.built_count = self.placed_count
 
     def changed(self) -> None:

@@ -275,7 +275,8 @@ class ClientCore:
             case Deliver():
                 self._delivered(message, session)
             case PubAck(number, refused):
-                self._stored(number, refused)
+                if not session.is_former:  # what it has stored, another was sent again
+                    self._stored(number, refused)
             case Grant(total):
                 if session is self._home:
                     self._publisher.grant(total)

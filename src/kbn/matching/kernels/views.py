@@ -28,6 +28,9 @@ class TrieArrays(NamedTuple):
     masks: Any
     chains: Any
     chain_next: Any
+    block_start: Any
+    blocks: Any
+    blocks_as_float: Any  # the same memory, read as float64
 
 
 class LaneArrays(NamedTuple):
@@ -132,10 +135,11 @@ class SubBagArrays(NamedTuple):
     posting_start: Any
     postings: Any
     posting_size: Any
+    posting_bits: Any
 
 
-class Marks(NamedTuple):
-    """Per token: the places of the elements that hit it, as of a time; the clock is of one."""
+class Places(NamedTuple):
+    """Per token: the places in a bag whose elements hit it, as of a time; the clock is of one."""
 
     clock: Any
     at: Any
@@ -153,3 +157,5 @@ class Seats(NamedTuple):
     values: Any
     rests: Any
     seen: Any
+    promising: Any
+    signatures: Any
