@@ -223,13 +223,15 @@ def test_an_overlay_comes_up_runs_a_command_and_goes(tmp_path: Path) -> None:
         'kbn overlay move -u "$KBN_URL_cork" --clients ann --to "$KBN_URL" || exit 9\n'
         'kbn subscribe -u "$KBN_URL_cork" --durable --name ann "price < 10" --with-facts '
         "--count 1 --timeout 60 || exit 10\n"
+        'kbn overlay unlink -u "$KBN_URL" galway --retired || exit 11\n'
         "exit 3\n"
     )
     process = start("overlay", "up", "o.yaml", "--", "sh", "try.sh", folder=tmp_path)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3, out + err
     assert "1 client told to go to dublin" in out
-    last = json.loads(out.splitlines()[-1])
+    assert out.splitlines()[-1] == "galway is no neighbour any more"
+    last = json.loads(out.splitlines()[-2])
     assert (last["attributes"], last["hops"]) == ({"price": 4}, 3)
     assert sorted(path.name for path in (tmp_path / "kept").glob("*.db")) == [
         "cork.db", "dublin.db", "galway.db",

@@ -54,7 +54,9 @@ def test_the_environment_says_where_the_broker_is(monkeypatch: pytest.MonkeyPatc
     assert connecting.url == "kbn://here:3"
 
 
-@pytest.mark.parametrize("command", ["publish", "status", "subscribe", "overlay move"])
+@pytest.mark.parametrize(
+    "command", ["publish", "status", "subscribe", "overlay move", "overlay unlink"]
+)
 def test_every_command_that_reaches_a_broker_has_the_options(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

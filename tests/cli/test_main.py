@@ -39,6 +39,7 @@ COMMANDS = [
     ["policy", "list"],
     ["overlay", "up"],
     ["overlay", "move"],
+    ["overlay", "unlink"],
     ["pipeline", "run"],
     ["pipeline", "plan"],
     ["pipeline", "status"],

@@ -57,10 +57,13 @@ class MoveBroker(AdminMessage, frozen=True, tag="move-broker"):
 class Unlink(AdminMessage, frozen=True, tag="unlink"):
     """Drop a neighbour, and what it has not acknowledged.
 
-    One that was never met is named by its url.
+    One that was never met is named by its url. One that is `retired` does not come back: what it
+    has not acknowledged goes once more to everybody who wants it now, for its clients may be among
+    them.
     """
 
-    broker: Name
+    broker: Text
+    retired: bool = False
 
 
 class LoadOntology(AdminMessage, frozen=True, tag="load-ontology"):

@@ -35,6 +35,7 @@ that cannot be reached are in the tree all the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Unpack, assert_never
@@ -72,6 +73,7 @@ from kbn.broker.interests import Interests
 from kbn.broker.kept import Kept
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
+    REFUGES_MAX,
     Ack,
     Announce,
     AnyMessage,
@@ -194,6 +196,10 @@ class Broker:
         self._tell_complete()
         return self._finish()
 
+    def listens_at(self, url: str) -> None:
+        """Where clients find this broker; neighbours tell theirs."""
+        self._neighbours.greetings.url = url
+
     def expect(self, url: str, role: Role = "peer") -> list[Send]:
         """Have whoever is at a url as neighbour later: keep everything durable until it is met."""
         self._neighbours.unmet.expect(url, is_parent=role == "parent")
@@ -226,12 +232,20 @@ class Broker:
             self._tell_complete()
         return self._finish()
 
-    def unlink(self, name: str) -> list[Send]:
-        """Drop a neighbour; what it wanted is forgotten, and what it has not acknowledged."""
+    def unlink(self, name: str, *, retired: bool = False) -> list[Send]:
+        """Drop a neighbour; what it wanted is forgotten, and what it has not acknowledged.
+
+        What one that is `retired` has not acknowledged goes once more to everybody who wants it
+        now: clients of that broker are elsewhere, and may have come there later than it.
+        """
         if name == self._mover.new:
             self._mover.refused("unlinked")
         elif name in self._neighbours.by_name:
+            unacked = self._neighbours.by_name[name].unacked.take_all() if retired else []
             self._part_with(name, "unlinked", "unlinked")
+            strand = next(self._sequences)
+            for envelope in unacked:
+                self._send_once_more(replace(envelope, strand=strand))
         return self._finish()
 
     def rehome(
@@ -333,6 +347,23 @@ class Broker:
     def busy_with(self) -> Container[Peer]:
         """The peers that must wait, with what they say next, for what they said before."""
         return self._chores.busy_with
+
+    def is_ready_for(self, content: bytes, sender: Peer) -> bool:
+        """Whether a notification can be handled now; if not, it is matched first, in steps."""
+        if sender.kind == "client" and self._requests.is_refused(content, sender.name):
+            return True
+        if self._contents.is_ready(content, self.table):
+            return True
+        self._chores.begin(self._preparing(content), sender)
+        return False
+
+    def was_handled(self, content: bytes) -> None:
+        """The message that brought a notification was handled."""
+        self._contents.handled(content)
+
+    def _preparing(self, content: bytes) -> Iterator[None]:
+        while not self._contents.prepare(content, self.table):
+            yield
 
     def work_on(self, now: float) -> list[Send]:
         """Go on with what takes more than one turn."""
@@ -644,6 +675,11 @@ class Broker:
         for neighbour in self._neighbours.in_tree():
             self._pass_on(neighbour, kept)
 
+    def _send_once_more(self, envelope: Envelope) -> None:
+        with suppress(KbnError):  # an ontology may have changed since it came
+            notification = self._contents.read(envelope.content)
+            self._route(envelope, notification, came_from=None)
+
     # Neighbours.
 
     def _from_neighbour(self, message: BetweenBrokers, name: str) -> None:
@@ -828,11 +864,14 @@ class Broker:
         self._waves.gone(name, self._neighbours.names_in_tree())
         self._mover.lost(name)
         self._tell_complete()
+        self._tell_refuges()
 
     def _greeted(self, greet: Greet, neighbour: Neighbour) -> None:
         greeted = self._neighbours.greetings.greeted(greet, neighbour)
         if greeted is None:
             return
+        if greeted.is_new_epoch:
+            self._tell_refuges()
         if greeted.has_new_tree:
             self._begin_new_view()
         if greeted.has_new_ontology:
@@ -885,6 +924,14 @@ class Broker:
         for envelope in unacked:
             self._route_again(envelope)
         self._neighbours.greetings.greet_connected()
+
+    def _tell_refuges(self) -> None:
+        """Tell clients where to go when we are away: to our neighbours."""
+        links = ((each.name, each.link) for each in self._neighbours.by_name.values())
+        known = sorted((not link.is_connected, name, link.url) for name, link in links if link.url)
+        found = tuple((name, url) for _, name, url in known[:REFUGES_MAX])
+        if found and found != self._requests.refuges:
+            self._requests.use_refuges(found)
 
     def _tell_complete(self) -> None:
         self._neighbours.tell_complete(

@@ -44,8 +44,8 @@ from enum import Enum, auto
 
 from kbn.broker.messages import BestEffort, Envelope, Forward, Wave
 
-# Of each publisher's epoch, its durable notifications or its best-effort ones: the newest number.
-Newest = dict[tuple[str, int, bool], int]
+# Of each stream, the newest number.
+Newest = dict[tuple[str, int, int | bool], int]
 
 
 class State(Enum):
@@ -152,7 +152,7 @@ class BrokerMove:
 
     def saw(self, envelope: Envelope) -> None:
         """A notification was handled while the move is on."""
-        stream = (envelope.publisher, envelope.epoch, envelope.durable)
+        stream = envelope.stream
         self.newest[stream] = max(self.newest.get(stream, 0), envelope.number)
 
     def drops(self, source: str) -> bool:

@@ -36,6 +36,7 @@ from kbn.broker.messages import (
     Peer,
     Publish,
     Redirect,
+    Refuges,
     Refused,
     Subscribe,
     Unadvertise,
@@ -50,6 +51,8 @@ from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
 EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
+CONTENT_LOOKED_INTO = 2_048  # bytes: with less there is not too much in it
+
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
 
@@ -89,6 +92,7 @@ class ClientRequests:
     ) -> None:
         self.administer: Callable[[AdminBody], AdminResult]
         self.ontology = ""
+        self.refuges: tuple[tuple[str, str], ...] = ()
         self.published = 0
         self.refused = 0
         self._network = network
@@ -177,8 +181,17 @@ class ClientRequests:
         is_resumed = known is not None and known.epoch == connect.epoch
         session = self._clients.connect(connect, sender, permission)
         self._outbox.send(sender, self._welcome(session, is_resumed))
+        if self.refuges:
+            self._outbox.send(sender, Refuges(self.refuges))
         if session.redirect is not None:
             self._outbox.send(sender, Redirect(*session.redirect))
+
+    def use_refuges(self, refuges: tuple[tuple[str, str], ...]) -> None:
+        """Clients are to go there when this broker is away."""
+        self.refuges = refuges
+        for session in self._clients.by_name.values():
+            if session.is_connected:
+                self._outbox.send(session.peer, Refuges(refuges))
 
     def _welcome(self, session: ClientSession, is_resumed: bool) -> ConnAck:
         publications = session.publications
@@ -228,13 +241,19 @@ class ClientRequests:
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
             session.leaving = request
-            self._network.begin_wave(lambda: self._drained(session))
+            self._network.begin_wave(lambda: self._drained(session, request))
 
-    def _drained(self, session: ClientSession) -> None:
-        """All that was on its way to a leaving client is here; nothing more need come."""
+    def _drained(self, session: ClientSession, request: int) -> None:
+        """All that was on its way to a leaving client is here; nothing more need come.
+
+        A client that has connected again since may have changed its mind.
+        """
+        if session.leaving != request:
+            return
         self._network.deliver_to(session.name)
         # The store has them until it has left: they say what waits for it, and may be withdrawn.
-        session.former, session.subscriptions = session.subscriptions, {}
+        session.former |= session.subscriptions
+        session.subscriptions = {}
         self._network.begin_chore(self._draining(session), session.peer)
 
     def _draining(self, session: ClientSession) -> Iterator[None]:
@@ -307,8 +326,22 @@ class ClientRequests:
             everywhere=everywhere,
             path=(self._network.name,) if session.with_path else None,
             by_manager=session.permission.manage,
+            strand=session.publications.strand,
         )
         self._network.publish(envelope, notification, session)
+
+    def is_refused(self, content: bytes, name: str) -> bool:
+        """Whether what a client publishes is too large, so that it need not be matched."""
+        session = self._clients.by_name.get(name)
+        try:
+            if session is not None:
+                session.limits.check_content(len(content))
+                if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
+                    found = self._contents.read(content)
+                    session.limits.check_notification(found, len(content))
+        except KbnError:
+            return True
+        return False
 
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""

@@ -81,6 +81,7 @@ class ClientSession:
         self.allow(permission, limits)
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
+        self.leaving, self.is_drained = None, False  # it says so again, if it still wants to
         self.token = connect.token
         self.with_path = connect.with_path
         self.epoch = connect.epoch

@@ -1,25 +1,50 @@
-"""Contents: notifications read and matched ahead of time, several together."""
+"""Contents: notifications read and matched ahead of time, several together.
+
+Matching mostly looks things up and is done at once. Where it would take long, because a large
+notification meets many constraints that have to be asked one by one, it is *prepared*: some of it
+in each turn, and the message that brings it is handled when that is done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from kbn.broker import content
 from kbn.broker.routing_table import RoutingTable, Wanted
-from kbn.broker.work import CONTENT_BYTES, MATCHED, Work
+from kbn.broker.work import BYTES_DECODED, CONTENT_BYTES, MATCHED, Work
 from kbn.errors import KbnError
-from kbn.filters import Notification
+from kbn.filters import Notification, notification_size
+from kbn.matching import Meter, OutOfWork, metered
+
+MATCHED_AT_ONCE = 3_000  # units of work
+PREPARED_MAX = 1_000
+SMALL = 1_024  # bytes
+
+
+class Prepared:
+    """A notification that is being matched; `wanted` is there when that is done."""
+
+    __slots__ = ("has_begun", "meter", "notification", "version", "wanted")
+
+    def __init__(self, notification: Notification) -> None:
+        self.notification = notification
+        self.meter = Meter(0)
+        self.wanted: Wanted | None = None
+        self.version = 0
+        self.has_begun = False
 
 
 class Contents:
     """Reads and matches contents; what was prematched costs nothing more."""
 
-    __slots__ = ("_known", "_version", "_work")
+    __slots__ = ("_known", "_prepared", "_version", "_work")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._known: dict[bytes, tuple[Notification, Wanted]] = {}
         self._version = 0  # of the table that matched
+        self._prepared: dict[bytes, Prepared] = {}
 
     def prematch(self, contents: Iterable[bytes], table: RoutingTable) -> None:
         """Read and match contents that are about to come, in place of those before.
@@ -39,26 +64,97 @@ class Contents:
                 continue
         if read:
             self._work.done += MATCHED * len(read) // 2
-            wanted = table.match_many(list(read.values()))
+            meter = Meter(MATCHED_AT_ONCE)
+            try:
+                with metered(meter):
+                    wanted = table.match_many(list(read.values()))
+            except OutOfWork:  # each is prepared when it comes
+                return
+            finally:
+                self._work.done += meter.spent
             self._known.update(zip(read, zip(read.values(), wanted, strict=True), strict=True))
+
+    def is_ready(self, encoded: bytes, table: RoutingTable) -> bool:
+        """Whether a content can be handled now; if not, `prepare` it, as often as it takes."""
+        if encoded in self._known and self._version == table.version:
+            return True
+        known = self._prepared.get(encoded)
+        if known is not None and known.has_begun:
+            return known.wanted is not None
+        return not self.open(encoded) or self.prepare(encoded, table)
+
+    def open(self, encoded: bytes) -> bool:
+        """Read a content and keep it until it is `handled`; False when it cannot be read."""
+        if encoded in self._prepared or encoded in self._known:
+            return True
+        try:
+            notification = self._decoded(encoded)
+        except KbnError:  # who sent it is told when it is handled
+            return False
+        if len(self._prepared) >= PREPARED_MAX:
+            self._prepared.pop(next(iter(self._prepared)))
+        self._prepared[encoded] = Prepared(notification)
+        return True
+
+    def prepare(self, encoded: bytes, table: RoutingTable) -> bool:
+        """Go on with matching a content; whether that is done."""
+        prepared = self._prepared.get(encoded)
+        if prepared is None:
+            return True  # it was given up
+        prepared.has_begun = True
+        try:
+            prepared.wanted = self._matched(prepared, table, MATCHED_AT_ONCE)
+            prepared.version = table.version
+        except OutOfWork:
+            return False
+        return True
+
+    def _matched(self, prepared: Prepared, table: RoutingTable, units: float) -> Wanted:
+        meter = prepared.meter
+        meter.left, meter.spent = units, 0
+        try:
+            with metered(meter):
+                return table.match(prepared.notification)
+        finally:
+            self._work.done += MATCHED + meter.spent
+
+    def handled(self, encoded: bytes) -> None:
+        """What was prepared is not needed any more."""
+        self._prepared.pop(encoded, None)
 
     def clear(self) -> None:
         """Forget all: the table is another."""
         self._known.clear()
+        self._prepared.clear()
 
     def read(self, encoded: bytes) -> Notification:
         """The notification in a content; a KbnError when there is none."""
         known = self._known.get(encoded)
-        return self._decoded(encoded) if known is None else known[0]
+        if known is not None:
+            return known[0]
+        prepared = self._prepared.get(encoded)
+        return self._decoded(encoded) if prepared is None else prepared.notification
 
     def _decoded(self, encoded: bytes) -> Notification:
-        self._work.done += len(encoded) // CONTENT_BYTES
-        return content.decode(encoded)
+        found = content.decode(encoded)
+        if len(encoded) <= SMALL:
+            self._work.done += len(encoded) // CONTENT_BYTES
+        else:
+            size = notification_size(found.attributes)
+            self._work.done += len(encoded) // BYTES_DECODED + 2 * (len(found) + size.elements)
+        return found
 
     def match(self, encoded: bytes, notification: Notification, table: RoutingTable) -> Wanted:
         """Who wants a notification."""
         known = self._known.get(encoded)
-        if known is None or self._version != table.version:
+        if known is not None and self._version == table.version:
+            return known[1]
+        prepared = self._prepared.get(encoded)
+        if prepared is None:
             self._work.done += MATCHED
             return table.match(notification)
-        return known[1]
+        if prepared.wanted is None or prepared.version != table.version:
+            # The table has changed since: what was answered then is not asked again.
+            prepared.wanted = self._matched(prepared, table, inf)
+            prepared.version = table.version
+        return prepared.wanted

@@ -28,7 +28,8 @@ class Greeted(NamedTuple):
 class Greetings:
     """Greets the neighbours of one broker, and takes in their greetings.
 
-    `ontology` is the digest of ours. `tree` is None unless the broker is a general peer.
+    `ontology` is the digest of ours, `url` where clients find us. `tree` is None unless the broker
+    is a general peer.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Greetings:
         outbox: Outbox,
     ) -> None:
         self.ontology = ""
+        self.url = ""
         self._name = name
         self._by_name = by_name
         self._tree = tree
@@ -60,7 +62,7 @@ class Greetings:
         role = _ROLE_SEEN_FROM_THERE[neighbour.role]
         greet = Greet(
             self._name, link.our_epoch, link.epoch, role, self.ontology, view, states,
-            token=neighbour.token,
+            token=neighbour.token, url=self.url,
         )  # fmt: skip
         self._outbox.send(neighbour.peer, greet)
 
@@ -81,7 +83,7 @@ class Greetings:
             link.channel = None
         has_new_tree = self._learn(greet, neighbour)
         has_new_ontology = link.ontology != greet.ontology
-        link.ontology = greet.ontology
+        link.ontology, link.url = greet.ontology, greet.url
         link.agrees = greet.ontology == self.ontology
         return Greeted(is_new_epoch, has_new_tree, has_new_ontology)
 

@@ -65,7 +65,7 @@ class ClientLimits:
     elements: int = 1_024
     paired: int = 128
     nested: int = 4
-    notification_elements: int = 4_096
+    notification_elements: int = 2_048
     bag_text: int = 1 << 16
     window: int = 100_000
     queue: int = 10_000

@@ -40,6 +40,9 @@ from kbn.broker.fields import (
 )
 
 VERSION = 1
+REFUGES_MAX = 16
+STRANDS_OF_CLIENTS = 1 << 31
+"""Strands from here on are those of brokers."""
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
 ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
@@ -77,7 +80,9 @@ class Envelope(Struct, frozen=True, array_like=True):
     `content` is the attributes, encoded (see `content.py`). `hops` counts the brokers that have
     handled it. `path` names them, if somebody asked for that. `everywhere` says that tables may not
     know who wants it (nobody advertised it), so it is carried to every broker. Its first broker
-    vouches for the name of the publisher, and with `by_manager` that it may manage.
+    vouches for the name of the publisher, and with `by_manager` that it may manage. A publisher
+    that could not take leave of its broker goes on in another `strand`: what that one has of the
+    one before may come later.
     """
 
     publisher: Name
@@ -90,10 +95,21 @@ class Envelope(Struct, frozen=True, array_like=True):
     everywhere: bool = False
     path: Names | None = None
     by_manager: bool = False
+    strand: Sequence = 0
 
     @property
     def id(self) -> NotificationId:
         return NotificationId(self.publisher, self.epoch, self.number, self.durable)
+
+    @property
+    def is_again(self) -> bool:
+        """Whether a broker has sent it once more, for those who may have missed it."""
+        return self.strand >= STRANDS_OF_CLIENTS
+
+    @property
+    def stream(self) -> tuple[str, int, int]:
+        """Of one stream notifications come in the order of their numbers."""
+        return (self.publisher, self.epoch, 2 * self.strand + self.durable)
 
 
 class Message(Struct, frozen=True, array_like=True, tag=True):
@@ -112,6 +128,7 @@ class Connect(Message, frozen=True, tag="connect"):
     `window`: how many deliveries it may be sent before it grants more (`Credit`).
     `when_slow`: what to do with more than that: drop the oldest, or stop its publishers.
     `published`: durable notifications up to this number are stored somewhere already.
+    `strand`: of what it publishes from now on, see `Envelope`.
     """
 
     client: Name
@@ -123,6 +140,7 @@ class Connect(Message, frozen=True, tag="connect"):
     when_slow: Literal["drop", "block"] = "drop"
     published: Number = 0
     with_path: bool = False
+    strand: Annotated[int, Meta(ge=0, lt=STRANDS_OF_CLIENTS)] = 0
 
 
 class Publish(Message, frozen=True, tag="publish"):
@@ -293,6 +311,12 @@ class Redirect(Message, frozen=True, tag="redirect"):
     url: Text
 
 
+class Refuges(Message, frozen=True, tag="refuges"):
+    """Brokers (name and url) to go to when this one is away."""
+
+    brokers: Annotated[tuple[tuple[Name, Text], ...], Meta(max_length=REFUGES_MAX)]
+
+
 class ReportHops(Message, frozen=True, tag="report-hops"):
     """Say `Hops` now, and then every so many seconds; 0: only now."""
 
@@ -327,7 +351,8 @@ class Greet(Message, frozen=True, tag="greet"):
 
     `role` is what the speaker is to the other. `view` names the spanning tree it believes in
     (general peers only), `states` what it knows of others' links. A session stands when each has
-    greeted the other's current epoch with the same view.
+    greeted the other's current epoch with the same view. `url` is where clients find the speaker;
+    empty where it does not know.
     """
 
     broker: Name
@@ -339,6 +364,7 @@ class Greet(Message, frozen=True, tag="greet"):
     states: Annotated[tuple[LinkState, ...], Meta(max_length=BROKERS_MAX)] = ()
     version: Number = VERSION
     token: Text = ""
+    url: Text = ""
 
 
 class LinkState(Struct, frozen=True, array_like=True):
@@ -472,6 +498,7 @@ ToClient: TypeAlias = (
     | Refused
     | Deliver
     | Redirect
+    | Refuges
     | ReportHops
     | NewOntology
     | Grant

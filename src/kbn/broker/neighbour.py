@@ -40,6 +40,7 @@ class Link:
     heard_at: float = 0.0
     ontology: str | None = None
     agrees: bool = False
+    url: str = ""  # where clients find it
 
 
 @dataclass(slots=True)
@@ -108,8 +109,7 @@ class Received:
 
     def is_past(self, envelope: Envelope) -> bool:
         """Whether it was handled before we moved here."""
-        stream = (envelope.publisher, envelope.epoch, envelope.durable)
-        return envelope.number <= self.past.get(stream, 0)
+        return envelope.number <= self.past.get(envelope.stream, 0)
 
     @property
     def has_much_to_report(self) -> bool:

@@ -24,6 +24,7 @@ class Publications:
     """
 
     stored: int = 0
+    strand: int = 0
     refused: Ranges = ()
     best_effort: int = 0
     published: int = 0
@@ -33,6 +34,7 @@ class Publications:
     def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection."""
         self.published, self.granted = 0, limits.publish_ahead
+        self.strand = connect.strand
         self.stored = max(0 if is_new_epoch else self.stored, connect.published)
         if is_new_epoch:
             self.best_effort = 0

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from msgspec import msgpack
 
-from kbn.broker.messages import Envelope, NotificationId
+from kbn.broker.messages import Envelope
 from kbn.broker.store import Store
 
 SEEN_MAX = 1_000_000
@@ -22,14 +22,16 @@ class SeenViews:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._views: OrderedDict[NotificationId, str] = OrderedDict()
+        self._views: OrderedDict[tuple[object, ...], str] = OrderedDict()
 
     def see(self, envelope: Envelope, view: str) -> str | None:
         """The view in which it was handled before (None: in none), now that it is in this one.
 
         The empty view stands for one of an earlier epoch.
         """
-        id = envelope.id
+        id: tuple[object, ...] = envelope.id
+        if envelope.is_again:
+            id = (*id, envelope.strand)
         known = self._views.pop(id, None)
         self._views[id] = view
         if len(self._views) > SEEN_MAX:

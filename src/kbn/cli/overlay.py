@@ -264,3 +264,45 @@ async def _move(
         there = await connecting.name_of(to)
         moving = await connecting.within(client.move_clients(there, to, names))
     return there, moving
+
+
+@app.command("unlink", short_help="Have a broker drop a neighbour.")
+@with_options
+def unlink(
+    *,
+    broker: Annotated[
+        str, typer.Argument(metavar="NAME", help="The neighbour, or the URL of one never met.")
+    ],
+    retired: Annotated[
+        bool,
+        typer.Option(
+            "--retired", help="It never returns: what was kept for it goes to who wants it now."
+        ),
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Connect as the client of this name.")
+    ] = None,
+    connecting: Connecting,
+    as_json: AsJson = False,
+) -> None:
+    """Have the broker at --url drop a neighbour.
+
+    What the neighbour has not acknowledged is dropped with it. When a broker is dead for good, tell
+    each of its neighbours with --retired: what they have kept for it goes once more to everybody
+    who wants it now, because its clients are elsewhere.
+
+    \b
+    Examples:
+      kbn overlay unlink --url kbn://127.0.0.1:7431 cork --retired
+      kbn overlay unlink --url kbn://127.0.0.1:7431 kbn://cork.example:7420
+    """
+    asyncio.run(_unlink(connecting, name, broker, retired))
+    if as_json:
+        print_json({"unlinked": broker, "retired": retired})
+    else:
+        typer.echo(f"{broker} is no neighbour any more")
+
+
+async def _unlink(connecting: Connecting, name: str | None, broker: str, retired: bool) -> None:
+    async with connecting.client(name) as client:
+        await connecting.within(client.unlink(broker, retired=retired))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kbn.filters.jsonld import from_jsonld, to_jsonld
     from kbn.filters.lexing import tokenize_filter
     from kbn.filters.mentions import terms_named_in
-    from kbn.filters.model import Constraint, Filter, Subscription
+    from kbn.filters.model import MAX_CONSTRAINTS, Constraint, Filter, Subscription
     from kbn.filters.notification import MAX_ATTRIBUTES, MAX_NAME, Notification
     from kbn.filters.operators import (
         ORDER_OPERATORS,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Negated,
         Operator,
         negate_operator,
+        read_operator,
         split_bag_operator,
     )
     from kbn.filters.parsing import parse_lines
@@ -75,6 +76,7 @@ __all__ = [
     "MAX_ATTRIBUTES",
     "MAX_BAG_DEPTH",
     "MAX_BAG_SIZE",
+    "MAX_CONSTRAINTS",
     "MAX_NAME",
     "ORDER_OPERATORS",
     "AnyOperator",
@@ -113,6 +115,7 @@ __all__ = [
     "parse_lines",
     "print_time",
     "read_notifications",
+    "read_operator",
     "read_subscriptions",
     "refuse_duplicate_names",
     "resolve_terms",
@@ -146,6 +149,7 @@ __getattr__ = on_first_use(
         "MAX_ATTRIBUTES": "kbn.filters.notification",
         "MAX_BAG_DEPTH": "kbn.filters.values",
         "MAX_BAG_SIZE": "kbn.filters.values",
+        "MAX_CONSTRAINTS": "kbn.filters.model",
         "MAX_NAME": "kbn.filters.notification",
         "Negated": "kbn.filters.operators",
         "Notification": "kbn.filters.notification",
@@ -176,6 +180,7 @@ __getattr__ = on_first_use(
         "parse_lines": "kbn.filters.parsing",
         "print_time": "kbn.filters.printing",
         "read_notifications": "kbn.filters.files",
+        "read_operator": "kbn.filters.operators",
         "read_subscriptions": "kbn.filters.files",
         "match_reasons": "kbn.filters.why",
         "resolve_terms": "kbn.filters.term_resolution",

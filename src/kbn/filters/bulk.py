@@ -57,14 +57,14 @@ class BulkReader:
         if _NOT_PLAIN.search(_IRI.sub("", text)) is None:
             constraints: list[Constraint] = []
             for part in text.split(_AND):
-                found = self._part(part)
+                found = self.part(part)
                 if found is None:
                     return self._whole(text)
                 constraints += found
             return Subscription.trusted((Filter(constraints),))
         return self._whole(text)
 
-    def _part(self, text: str) -> tuple[Constraint, ...] | None:
+    def part(self, text: str) -> tuple[Constraint, ...] | None:
         """The constraints of a part, None when it cannot stand alone."""
         try:
             return self._parts[text]

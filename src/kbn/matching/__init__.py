@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kbn.matching.linear_scan import LinearScan
     from kbn.matching.matcher import Matcher
     from kbn.matching.matches import Matches
+    from kbn.matching.metering import Meter, OutOfWork, metered
     from kbn.matching.poset import Poset, PosetChange
     from kbn.matching.shard import GroupCounts, Shard, ShardBuilder, ShardReport
     from kbn.matching.store import SubscriptionStore
@@ -28,6 +29,8 @@ __all__ = [
     "LinearScan",
     "Matcher",
     "Matches",
+    "Meter",
+    "OutOfWork",
     "Poset",
     "PosetChange",
     "Shard",
@@ -37,6 +40,7 @@ __all__ = [
     "SubscriptionStore",
     "count_batch",
     "kernels",
+    "metered",
     "notification_table",
     "table_from_json",
 ]
@@ -52,6 +56,9 @@ __getattr__ = on_first_use(
         "LinearScan": "kbn.matching.linear_scan",
         "Matcher": "kbn.matching.matcher",
         "Matches": "kbn.matching.matches",
+        "Meter": "kbn.matching.metering",
+        "OutOfWork": "kbn.matching.metering",
+        "metered": "kbn.matching.metering",
         "Poset": "kbn.matching.poset",
         "ShardReport": "kbn.matching.shard",
         "Shard": "kbn.matching.shard",

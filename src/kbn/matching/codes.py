@@ -40,6 +40,7 @@ from kbn.filters import (
     value_family,
 )
 from kbn.matching.composites import CompositeTable, bag_relation
+from kbn.matching.kernels.encoding import HIGH, INT, OPEN
 from kbn.matching.pairs import EPOCH, MICROSECOND, as_pair, microseconds
 from kbn.matching.tokens import TokenTable
 from kbn.ontology import Term
@@ -142,6 +143,28 @@ class Encoder:
         if not (negatives or residuals or intervals):
             return array("q", (len(tokens), *sorted(tokens))).tobytes()
         return _pack(tokens, negatives, residuals, intervals)
+
+    def pieces_of(self, constraint: Constraint) -> tuple[Parts, tuple[Any, ...]]:
+        """What one constraint adds to a code: its parts, or the axis, side, bound and rest of one
+        bound of a range (see `kernels/encoding.py`).
+        """
+        bound = self._bound(constraint) if constraint.operator in ORDER_OPERATORS else None
+        if bound is not None:
+            return Parts(), bound
+        parts = self._parts.get(constraint)
+        if parts is None:
+            parts = self._parts[constraint] = self._compile(self._resolved(constraint))
+        return parts, ()
+
+    def _bound(self, constraint: Constraint) -> tuple[Any, ...] | None:
+        intervals: dict[int, Interval] = {}
+        if not self._narrow(constraint, intervals):
+            return None
+        ((axis, interval),) = intervals.items()
+        if constraint.operator in (Operator.LT, Operator.LE):
+            flags = HIGH | OPEN * interval.high_open | INT * interval.high_is_int
+            return (axis, flags, *interval.high)
+        return (axis, OPEN * interval.low_open | INT * interval.low_is_int, *interval.low)
 
     def axis(self, attribute: str, kind: Family) -> int:
         """The number of an attribute's axis, made when it is new."""

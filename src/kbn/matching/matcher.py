@@ -12,6 +12,7 @@ import numpy as np
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Filter, Notification, Subscription
+from kbn.matching.bulk_load import BulkLoad, checked_key, in_chunks
 from kbn.matching.groups import each_once
 from kbn.matching.index import TOMBSTONE, Index, encode_filters
 from kbn.matching.matches import Matches
@@ -114,25 +115,24 @@ class Matcher:
     ) -> int:
         """Add (subscription, key) pairs in bulk; returns how many. All are added, or none."""
         self._before_change()
-        ids = self._known_keys()
-        keys: list[Hashable] = []
-        sizes: list[int] = []
-        known: set[Hashable] = set()
+        load = BulkLoad(self)
+        for rows, keys, trouble in in_chunks(subscriptions):
+            load.take(rows, keys)
+            if trouble is not None:
+                raise trouble
+        return self._commit(load)
 
-        def filters() -> Iterable[Filter]:
-            for subscription, key in _pairs(subscriptions):
-                if checked_key(key) in ids or key in known:
-                    raise InvalidInputError(f"the key {key!r} is in use or given twice")
-                known.add(key)
-                keys.append(key)
-                distinct = self.filters_of(subscription)
-                sizes.append(len(distinct))
-                yield from distinct
+    @_in_turn
+    def add_table(self, subscriptions: pa.Table) -> int:
+        """Add the rows of an Arrow table in bulk; returns how many. All are added, or none.
 
-        words, starts = encode_filters(self.index, filters())
-        if keys:
-            self._commit(words, starts, keys, np.array(sizes, np.int32), ids)
-        return len(keys)
+        The table has a column `key` and a column `filter`: texts, or lists of constraints (see
+        `kbn.matching.constraint_table`).
+        """
+        self._before_change()
+        load = BulkLoad(self)
+        load.take_table(subscriptions)
+        return self._commit(load)
 
     @_in_turn
     def remove(self, key: Hashable) -> None:
@@ -294,19 +294,21 @@ class Matcher:
         ids[key] = number
         self._live += 1
 
-    def _commit(
-        self, words: Any, starts: Any, keys: list[Hashable], sizes: Any, ids: dict[Hashable, int]
-    ) -> None:
+    def _commit(self, load: BulkLoad) -> int:
+        if not load.keys:
+            return 0
         self._own_keys()
-        interned = self.index.groups.intern(words, starts)
+        ids = self._known_keys()
+        interned, sizes = load.groups_in(self.index.groups)
         if sizes.max() > 1:
             interned, sizes = each_once(interned, sizes)
         first = self.index.groups.add_entries(interned, sizes)
         self.index.place(interned)
-        self.keys.extend(keys)
-        ids.update(zip(keys, range(first, first + len(keys)), strict=True))
-        self._live += len(keys)
+        self.keys.extend(load.keys)
+        ids.update(zip(load.keys, range(first, first + len(load.keys)), strict=True))
+        self._live += len(load.keys)
         self.version += 1
+        return len(load.keys)
 
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""
@@ -317,24 +319,3 @@ class Matcher:
         self.index.rebuild()
         self.keys = keys
         self._ids = {key: number for number, key in enumerate(keys)}
-
-
-def _pairs(given: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """The (subscription, key) pairs of a bulk addition, or an error that says what is wrong."""
-    if not isinstance(given, Iterable):
-        raise InvalidInputError(f"give (subscription, key) pairs, not {type(given).__name__}")
-    for pair in given:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InvalidInputError(f"give (subscription, key) pairs, not {pair!r}"[:200])
-        yield pair[0], pair[1]
-
-
-def checked_key(key: Hashable) -> Hashable:
-    """The key, or an error that says why it is none."""
-    if key is None:
-        raise InvalidInputError("None is no key: give each subscription one of its own")
-    try:
-        hash(key)
-    except TypeError:
-        raise InvalidInputError(f"a key must be hashable, and {key!r} is not") from None
-    return key

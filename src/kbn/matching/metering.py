@@ -23,7 +23,16 @@ T = TypeVar("T")
 
 
 class OutOfWork(Exception):
-    """Go on later, with the same meter."""
+    """Go on later, with the same meter.
+
+    >>> from kbn.matching import Matcher, Meter, metered
+    >>> matcher = Matcher()
+    >>> matcher.add("title * 'tea'", "ann")
+    >>> with metered(Meter(0)):
+    ...     matcher.match({"title": "a pot of tea"})
+    Traceback (most recent call last):
+    kbn.matching.metering.OutOfWork
+    """
 
 
 class Meter:
@@ -75,7 +84,15 @@ current = _CURRENT.get
 
 @contextmanager
 def metered(meter: Meter | None) -> Iterator[None]:
-    """Have all matching in this block counted by a meter."""
+    """Have all matching in this block counted by a meter.
+
+    >>> from kbn.matching import Matcher, Meter, metered
+    >>> matcher, meter = Matcher(), Meter(1_000)
+    >>> matcher.add("title * 'tea'", "ann")
+    >>> with metered(meter):
+    ...     list(matcher.match({"title": "a pot of tea"})), meter.spent > 0
+    (['ann'], True)
+    """
     token = _CURRENT.set(meter)
     try:
         yield

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
+from kbn.matching.bulk_load import checked_key
 from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
-from kbn.matching.matcher import Matcher, checked_key
+from kbn.matching.matcher import Matcher
 from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
 

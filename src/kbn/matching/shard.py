@@ -25,12 +25,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kbn.errors import InvalidInputError, KbnError
+from kbn.errors import InvalidInputError
 from kbn.filters import BulkReader, Filter, Subscription
 from kbn.matching import kernels
 from kbn.matching.batch import find_batch
+from kbn.matching.bulk_encoding import BulkEncoder, Encoded
 from kbn.matching.groups import Array, each_once
-from kbn.matching.index import encode_filters
 from kbn.matching.matcher import Matcher
 from kbn.ontology import Ontology
 
@@ -68,6 +68,7 @@ class ShardBuilder:
     def __init__(self, ontology: Ontology | None) -> None:
         self._matcher = Matcher(ontology)
         self._reader = BulkReader(ontology)
+        self._encoder = BulkEncoder(self._matcher.index.encoder, self._reader)
         self._who: list[pa.Table] = []
         self._rejected: list[pa.Table] = []
         self._groups: list[Array] = []
@@ -77,17 +78,16 @@ class ShardBuilder:
         """Compile a batch with the columns subscription, subscriber and filter."""
         table = pa.table({name: batch.column(name) for name in NAMES})
         missing = pc.or_(pc.is_null(table["subscription"]), pc.is_null(table["subscriber"]))
+        given = table.filter(pc.invert(missing))
+        encoded = self._encoded(_whole(given["filter"]))
+        self._groups.append(encoded.groups_in(self._matcher.index.groups))
+        self._sizes.append(encoded.sizes[encoded.sizes > 0])
         reasons = [
             "no subscription id or no subscriber" if m else None for m in missing.to_pylist()
         ]
-        kept: list[tuple[Filter, ...]] = []
-        for row, text in enumerate(table["filter"].to_pylist()):
-            found = self._filters(text) if reasons[row] is None else ""
-            if isinstance(found, str):
-                reasons[row] = reasons[row] or found
-            else:
-                kept.append(found)
-        self._encode(kept)
+        rows = [row for row, reason in enumerate(reasons) if reason is None]
+        for place, error in encoded.errors.items():
+            reasons[rows[place]] = str(error)
         reason = pa.array(reasons, pa.string())
         self._who.append(table.filter(pc.is_null(reason)).select(NAMES))
         self._reject(table.append_column("reason", reason).filter(pc.is_valid(reason)))
@@ -117,20 +117,15 @@ class ShardBuilder:
             shutil.rmtree(fresh, ignore_errors=True)
         return report
 
-    def _filters(self, text: str | None) -> tuple[Filter, ...] | str:
-        """The filters of a text, or what is wrong with it."""
+    def _filters(self, text: str | None) -> tuple[Filter, ...]:
         if text is None:
-            return "no filter"
-        try:
-            return self._reader.read(text).filters
-        except KbnError as error:
-            return str(error)
+            raise InvalidInputError("no filter")
+        return self._reader.read(text).filters
 
-    def _encode(self, subscriptions: list[tuple[Filter, ...]]) -> None:
-        index = self._matcher.index
-        words, starts = encode_filters(index, (one for each in subscriptions for one in each))
-        self._groups.append(index.groups.intern(words, starts))
-        self._sizes.append(np.array([len(each) for each in subscriptions], np.int32))
+    def _encoded(self, texts: pa.Array) -> Encoded:
+        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+            return self._encoder.of_texts(texts, self._filters)
+        return self._encoder.of_rows(texts.to_pylist(), self._filters)
 
     def _reject(self, rows: pa.Table) -> None:
         if rows.num_rows:

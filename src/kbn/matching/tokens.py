@@ -39,10 +39,12 @@ from kbn.filters import (
     value_key,
     with_known_kind,
 )
+from kbn.matching.metering import ask_each, cost_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_MAX = 200_000
+LOOKED_UP = 10  # what it costs to find out what one value hits, besides what has to be asked
 
 TERM_FAMILIES = (Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL)
 
@@ -137,6 +139,9 @@ class ValueIndex:
         known = (bool, value) if value.__class__ is bool else value
         found = self._memo.get(known)
         if found is None:
+            meter = current()
+            if meter is not None:
+                meter.spend(LOOKED_UP)
             found = tuple(self._hits_of_scalar(value))
             if len(self._memo) >= MEMO_MAX:
                 self._memo.clear()
@@ -174,7 +179,7 @@ class ValueIndex:
         asked = self._unlisted_bags
         if bag.bare:
             asked = [known for known in self._registered if type(known[1]) is Bag]
-        found = [t for op, v, t in asked if operator_accepts(op, bag, v, self._ontology)]
+        found = self._asked(asked, bag)
         token = self._equal.get(bag)
         return found if token is None else [*found, token]
 
@@ -201,16 +206,25 @@ class ValueIndex:
             found += self._ask_unlisted(value)
         return found
 
-    def _ask_unlisted(self, value: Any) -> list[int]:
+    def _asked(self, questions: list[tuple[Any, Any, int]], value: Any) -> list[int]:
+        """The tokens among these (operator, operand, token) whose constraints accept the value."""
         ontology = self._ontology
-        return [
-            t for op, operand, t in self._unlisted if operator_accepts(op, value, operand, ontology)
-        ]
+
+        def cost(question: tuple[Any, Any, int]) -> int:
+            return cost_of(question[1], value)
+
+        def accepts(question: tuple[Any, Any, int]) -> bool:
+            return operator_accepts(question[0], value, question[1], ontology)
+
+        name = (id(questions), id(value))
+        return [token for _, _, token in ask_each(name, questions, cost, accepts)]
+
+    def _ask_unlisted(self, value: Any) -> list[int]:
+        return self._asked(self._unlisted, value)
 
     def _ask_all(self, value: Any) -> list[int]:
         """For the odd value whose hits cannot be listed: every pair, one by one."""
-        ontology = self._ontology
-        found = [t for op, v, t in self._registered if operator_accepts(op, value, v, ontology)]
+        found = self._asked(self._registered, value)
         if value_family(value) in self._families:
             found.append(self._families[value_family(value)])
         return found
@@ -229,10 +243,19 @@ class ValueIndex:
         for operator, patterns in self._affixes.items():
             candidates = _AFFIXES[operator](value, self._lengths[operator], len(patterns))
             if candidates is None:
-                found += [t for v, t in patterns.items() if v in value]
+                found += self._contained(patterns, value)
             else:
                 found += _common(patterns, candidates)
         return found
+
+    def _contained(self, patterns: dict[str, int], value: str) -> list[int]:
+        """The tokens of the patterns in a text."""
+        if current() is None:
+            return [token for pattern, token in patterns.items() if pattern in value]
+        cost = 1 + len(value) // 500
+        name = (id(patterns), id(value))
+        asked = ask_each(name, list(patterns.items()), lambda _: cost, lambda p: p[0] in value)
+        return [token for _, token in asked]
 
 
 def _common(operands: dict[Any, int], accepted: Any) -> list[int]:

@@ -35,6 +35,9 @@ class Received:
     at: float
     delay_s: float
     by_manager: bool = False
+    broker: str = ""
+    strand: int = 0
+    is_late: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -155,6 +155,9 @@ class ClientShell:
             now,
             now - envelope.time,
             envelope.by_manager,
+            delivered.broker,
+            envelope.strand,
+            delivered.is_late,
         )
         client.received.append(received)
         if client.is_reading:

@@ -273,6 +273,7 @@ class Network:
         if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
         node = place.node = Node(place.settings, self.now, self.rng.random)
+        node.broker.listens_at(name)
         place.wakes_at, place.has_turn = inf, False
         self._perform(name, node.start(self.now))
         if self._ticks:

@@ -115,6 +115,15 @@ class Client:
         """
         return self.core.is_moving
 
+    @property
+    def former(self) -> tuple[str, ...]:
+        """The brokers that it left because they were away, and that may have something for it::
+
+        while client.former:
+            await asyncio.sleep(1)
+        """
+        return self.core.former
+
     # What the application asks.
 
     async def publish(
@@ -247,12 +256,15 @@ class Client:
         assert isinstance(result, administration.MovingBroker)
         return result.leaving
 
-    async def unlink(self, broker: str) -> None:
-        """Have the broker drop a neighbour::
+    async def unlink(self, broker: str, *, retired: bool = False) -> None:
+        """Have the broker drop a neighbour; one that was never met is named by its URL::
 
-        await client.unlink("east")
+            await client.unlink("east")
+
+        One that is `retired` never comes back: what was kept for it goes once more to whoever wants
+        it now.
         """
-        await self.admin(administration.Unlink(broker))
+        await self.admin(administration.Unlink(broker, retired))
 
     async def load_ontology(
         self, paths: Sequence[str], reasoning: administration.Level = "rdfs"

@@ -16,7 +16,7 @@ from kbn.transport.clock import Backoff, now
 from kbn.transport.connection import Connection
 from kbn.transport.dialling import dial
 
-SILENT_S = 15.0
+SILENT_S = 5.0
 CLOSE_S = 5.0
 MOVE_ATTEMPTS_MAX = 5
 FRAME_BYTES_MAX = 256 << 20

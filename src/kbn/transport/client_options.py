@@ -30,5 +30,5 @@ class ClientOptions:
     def with_token(
         cls, token: str, tls: ssl.SSLContext | None = None, timeout_s: float | None = None
     ) -> ClientOptions:
-        """The options of one who says who it is by a token, and nothing else."""
-        return cls(ClientSettings(token=token), tls, timeout_s)
+        """The options of one who says who it is by a token, and talks to one broker only."""
+        return cls(ClientSettings(token=token, stays=True), tls, timeout_s)

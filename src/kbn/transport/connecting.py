@@ -32,6 +32,7 @@ def connect(
     on_ontology: Callable[[str], None] | None = None,
     epoch: int | None = None,
     published: int = 0,
+    stays: bool = False,
 ) -> Client:
     """A client of the broker at a URL; use it with `async with`::
 
@@ -44,7 +45,8 @@ def connect(
     application; of more, the broker drops the oldest, or stops their publishers (`when_slow`).
     `timeout` bounds the first connection only; a lost one is made again for as long as it takes.
     A publisher that continues an earlier `epoch` of its name says how many durable notifications
-    of it are `published`: of the following ones, the broker drops those it has.
+    of it are `published`: of the following ones, the broker drops those it has. A client whose
+    broker is away for some seconds goes to another that it was told of, unless it `stays`.
 
     Nothing is connected before `async with`, but mistakes are told at once:
 
@@ -60,7 +62,7 @@ def connect(
     parse_url(url)
     has_tls = tls_ca is not None or tls_certificate is not None
     options = ClientOptions(
-        ClientSettings(durable, window, when_slow, token, with_path, published),
+        ClientSettings(durable, window, when_slow, token, with_path, published, stays),
         tls=client_tls(tls_ca, tls_certificate, tls_key) if has_tls else None,
         timeout_s=timeout,
         epoch=epoch,

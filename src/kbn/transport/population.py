@@ -41,6 +41,7 @@ class Population:
         self._stack = AsyncExitStack()
         self._feeds: dict[str, tuple[Client, Feed, asyncio.Task[None]]] = {}
         self._publishers: list[tuple[Any, str]] = []
+        self._publishing: dict[str, asyncio.Future[None]] = {}
         self.hops: Counter[int] = Counter()
 
     async def __aenter__(self) -> Population:
@@ -49,6 +50,9 @@ class Population:
     async def __aexit__(self, *details: Any) -> None:
         for _, _, reading in self._feeds.values():
             reading.cancel()
+        for publishing in self._publishing.values():
+            publishing.cancel()
+        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
         await self._stack.__aexit__(*details)
 
     async def grow(self, subscribers: int, publishers: int) -> None:
@@ -77,12 +81,18 @@ class Population:
         await self._want(client)
 
     async def publish(self) -> None:
-        """One publisher publishes on its subject."""
+        """One publisher publishes on its subject; one that waits for its broker waits alone."""
         from kbn.ontology import Term
 
-        if self._publishers:
-            publisher, subject = self._rng.choice(self._publishers)
-            await publisher.publish({TOPIC: Term(subject)})
+        if not self._publishers:
+            return
+        publisher, subject = self._rng.choice(self._publishers)
+        before = self._publishing.get(publisher.name)
+        if before is None or before.done():
+            if before is not None:
+                before.result()
+            publishing = publisher.publish({TOPIC: Term(subject)})
+            self._publishing[publisher.name] = asyncio.ensure_future(publishing)
 
     async def _want(self, client: Client) -> None:
         wanted = self._rng.choice(sorted(self._ontology.classes))

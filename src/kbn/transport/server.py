@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from ipaddress import ip_address
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -90,6 +91,8 @@ class BrokerServer:
             ssl=self.listen.tls,
             backlog=1024,
         )
+        if not ip_address(self.address.host).is_unspecified:
+            self.broker.listens_at(self.url)
         self._step(lambda: self.node.start(now()))
         self._run(self._tick())
         for task in self._background:

@@ -23,21 +23,20 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[NotificationId, None] = OrderedDict()
-        self._newest: dict[tuple[str, int, bool], int] = {}
-        self._past: dict[tuple[str, int, bool], int] = {}
+        self._newest: dict[tuple[str, int, int], int] = {}
+        self._past: dict[tuple[str, int, int], int] = {}
         self._distances = Distances()
 
-    def is_due(self, delivery: Deliver, *, in_order: bool) -> bool:
+    def is_due(self, delivery: Deliver, *, in_order: bool, is_late: bool = False) -> bool:
         """Whether the application is given this one; not twice, and not out of order.
 
         `in_order` says that its broker receives the notifications of each publisher in their order.
-        One that may be lost is dropped when a newer one overtook it.
+        One that may be lost is dropped when a newer one overtook it. Nothing that is late is past.
         """
         envelope = delivery.envelope
-        id = envelope.id
-        stream = (id.publisher, id.epoch, id.durable)
+        id, stream = envelope.id, envelope.stream
         newest = self._newest.get(stream, 0)
-        if in_order:
+        if in_order and not (is_late and delivery.durable):
             passed = self._past.get(stream, 0) if delivery.durable else newest
             if id.number <= passed:
                 return False

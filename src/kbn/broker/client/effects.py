@@ -22,10 +22,14 @@ class HangUp(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """A notification for the application; say `consumed` when it is done with it."""
+    """A notification for the application; say `consumed` when it is done with it.
+
+    `is_late`: it comes from a former broker, maybe behind what its publisher published later.
+    """
 
     delivery: Deliver
     broker: str
+    is_late: bool = False
 
 
 class Confirmed(NamedTuple):

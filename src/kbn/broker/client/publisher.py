@@ -33,10 +33,14 @@ class Publisher:
         "_sent",
         "_unconfirmed",
         "_unsent",
+        "sent_ever",
         "stored_up_to",
+        "strand",
     )
 
     def __init__(self, published: int = 0) -> None:
+        self.strand = 0  # see `Envelope`
+        self.sent_ever = 0
         self.stored_up_to = published
         self._last_durable = published
         self._last_best_effort = 0
@@ -77,6 +81,7 @@ class Publisher:
         while unsent and self._sent < self._granted:
             publish = unsent.popleft()
             self._sent += 1
+            self.sent_ever += 1
             if publish.durable:
                 self._unconfirmed.append(publish)
             due.append(publish)

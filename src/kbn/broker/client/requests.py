@@ -61,6 +61,10 @@ class Requests:
     def is_waiting(self, request: Request) -> bool:
         return request in self._unanswered
 
+    def has(self, what: str) -> bool:
+        """Whether something of this kind was asked."""
+        return any(request.what == what for request in self._unanswered)
+
     def sendable(self, at_most: int | None = None) -> list[Message]:
         """What can be sent of the oldest requests."""
         oldest = list(self._unanswered.items())[:at_most]

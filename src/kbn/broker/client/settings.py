@@ -18,6 +18,7 @@ class ClientSettings:
     `with_path`: what it publishes notes the brokers on its way.
     `published`: a publisher that continues an earlier epoch says how many durable notifications of
     it are published; what a broker has of the following ones is not published twice.
+    `stays`: it waits for its broker for as long as that is away, and does not go elsewhere.
     `retransmit_s`: how long to wait for an answer before asking again; None on links that lose
     nothing.
     """
@@ -28,5 +29,6 @@ class ClientSettings:
     token: str = ""
     with_path: bool = False
     published: int = 0
+    stays: bool = False
     heartbeat_s: float = 1.0
     retransmit_s: float | None = None

@@ -74,9 +74,10 @@ class Tick(NamedTuple):
 
 
 class Unlink(NamedTuple):
-    """Drop a neighbour, and what is unacked by it."""
+    """Drop a neighbour, and what is unacked by it; of a `retired` one, that goes elsewhere."""
 
     broker: str
+    retired: bool = False
 
 
 class MoveBroker(NamedTuple):

@@ -21,7 +21,7 @@ the broker's own bounded queues, or in the store) and is not read from until it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -171,7 +171,7 @@ class Node:
             if self._neighbours.give_up(request.broker):
                 self._sends += self.broker.give_up(request.broker)
             else:
-                self._sends += self.broker.unlink(request.broker)
+                self._sends += self.broker.unlink(request.broker, retired=request.retired)
         self._requests.clear()
         self.turns.add(work.done)
         return self._end_turn()
@@ -339,7 +339,7 @@ class Node:
         contents = [found for message, _ in batch if (found := content_of(message)) is not None]
         if len(contents) > 1:
             self.broker.prematch(within_reach(contents))
-        arrivals = Arrivals(batch, self._work, self.broker.busy_with)
+        arrivals = Arrivals(batch, self._work, self.broker)
         for _ in range(len(batch) + 1):
             try:
                 self._sends += self.broker.receive_many(arrivals, self._now)
@@ -581,10 +581,10 @@ class Node:
         match body:
             case GetStatus():
                 return Status(self.status())
-            case Unlink(name):
+            case Unlink(name, retired):
                 if not self.broker.expects(name):
                     self._check_neighbour(name)
-                self._requests.append(events.Unlink(name))  # not in the middle of a batch
+                self._requests.append(events.Unlink(name, retired))  # not in the middle of a batch
                 return Unlinking(name)
             case MoveBroker(url, leaving):
                 request = events.MoveBroker(url, leaving)
@@ -619,21 +619,25 @@ class Arrivals:
     it said before waits.
     """
 
-    def __init__(self, batch: list[Arrived], work: Work, busy: Container[Peer]) -> None:
+    def __init__(self, batch: list[Arrived], work: Work, broker: Broker) -> None:
         self._rest = iter(batch)
         self._work = work
-        self._busy = busy
+        self._broker = broker
         self._deferred: list[Arrived] = []
         self.current: Arrived
 
     def __iter__(self) -> Iterator[Arrived]:
-        work, busy = self._work, self._busy
+        work, busy, is_ready = self._work, self._broker.busy_with, self._broker.is_ready_for
         for arrived in self._rest:
-            if arrived[1] in busy:
+            message, peer = arrived
+            content = content_of(message)
+            if peer in busy or (content is not None and not is_ready(content, peer)):
                 self._deferred.append(arrived)
                 continue
             self.current = arrived
             yield arrived
+            if content is not None:
+                self._broker.was_handled(content)
             if work.done >= work.limit:
                 return
 

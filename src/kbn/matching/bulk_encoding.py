@@ -1,0 +1,190 @@
+"""Bulk encoding: many subscriptions to codes at once, equal to encoding them one by one.
+
+Three ways in: subscriptions as objects, as texts, and as lists of constraints in Arrow. Rows of a
+common shape are laid out in columns (`constraint_columns.py`), texts by a kernel that cuts them
+(`kernels/scanning.py`). Whatever has another shape, or a mistake, is read one by one by the full
+reader, so that its meaning and its errors are those of a single addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from kbn.errors import KbnError
+from kbn.filters import MAX_CONSTRAINTS, BulkReader, Constraint, Filter, Operator
+from kbn.matching.codes import Encoder
+from kbn.matching.constraint_columns import (
+    TOKENS_MAX,
+    Codes,
+    ConstraintColumns,
+    PartTable,
+    encode_columns,
+)
+from kbn.matching.groups import Array, Groups
+from kbn.matching.kernels.scanning import scan_texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Read: TypeAlias = Callable[[Any], tuple[Filter, ...]]
+"""Reads one row the slow way; raises what is wrong with it."""
+
+NO_PART = -1
+
+
+class Encoded(NamedTuple):
+    """The codes of some rows: `sizes` says how many filters each has, none where `errors` has one.
+
+    Filter i, in the order of rows, is the `order[i]`-th of all `pieces`.
+    """
+
+    pieces: tuple[Codes, ...]
+    order: Array | None
+    sizes: Array
+    errors: dict[int, KbnError]
+
+    def groups_in(self, groups: Groups) -> Array:
+        """The group of each filter, in the order of rows; new codes make new groups."""
+        found = np.concatenate([groups.intern(*piece) for piece in self.pieces])
+        return found if self.order is None else found[self.order]
+
+
+class BulkEncoder:
+    """Encodes rows with the tables of one index; remembers the parts of texts it has met."""
+
+    def __init__(self, encoder: Encoder, reader: BulkReader) -> None:
+        """`reader` reads the parts of texts."""
+        self._reader = reader
+        self._parts = PartTable(encoder)
+        self._part_of_text: dict[str, int] = {}
+        self._axis_of_name: dict[str, int] = {}
+
+    def of_rows(self, rows: Iterable[Any], read: Read) -> Encoded:
+        """Rows read one by one, and encoded together."""
+        columns, sizes, errors = self._laid_out(enumerate(rows), read)
+        return Encoded((columns.encoded(),), None, np.array(sizes, np.int32), errors)
+
+    def of_texts(self, texts: pa.Array, read: Read) -> Encoded:
+        """Texts, cut by a kernel where they are plain; `read` gets the others."""
+        data, offsets = _text_buffers(texts)
+        (starts, cut), (codes, bounds), spans = scan_texts(data, offsets)
+        names, parts = (_spelled(data, part) for part in spans)
+        axes = np.array([self._axis(name) for name in names] or [NO_PART], np.int64)
+        numbers = np.array([self._part(text) for text in parts] or [NO_PART], np.int64)
+        is_bound = codes < 0
+        axis, side = axes[np.where(is_bound, ~codes >> 4, 0)], ~codes & 15
+        part = numbers[np.where(is_bound, 0, codes)]
+        known = np.where(is_bound, axis, part) != NO_PART
+        # A code stays that of a bound, or of a part, where it is not known: its row is not kept.
+        laid_out = np.where(is_bound, ~(np.maximum(axis, 0) << 4 | side), np.maximum(part, 0))
+        return self.of_columns(texts, (cut, np.diff(starts)), (laid_out, bounds, known), read)
+
+    def of_columns(
+        self,
+        rows: pa.Array,
+        shape: tuple[Array, Array],
+        columns: tuple[Array, Array, Array],
+        read: Read,
+    ) -> Encoded:
+        """Rows laid out already; `read` gets those that are not, or whose constraints are not.
+
+        `shape`: which rows are laid out, and how many constraints each has. `columns`: a code for
+        each constraint, the bounds of ranges, and which constraints are known.
+        """
+        (cut, lengths), (codes, bounds, known) = shape, columns
+        cut = cut & (lengths <= MAX_CONSTRAINTS)
+        cut[np.repeat(np.arange(len(rows)), lengths)[~known]] = False
+        kept = np.repeat(cut, lengths)
+        offsets = np.concatenate(([0], np.cumsum(lengths[cut])))
+        first = encode_columns(offsets, codes[kept], bounds[kept[codes < 0]], self._parts)
+        return self._with_others(first, cut, rows, read)
+
+    def _with_others(self, first: Codes, cut: Array, given: pa.Array, read: Read) -> Encoded:
+        """What was cut, and the other rows read one by one, in the order of rows."""
+        others = np.flatnonzero(~cut)
+        rows = zip(others.tolist(), given.take(others).to_pylist(), strict=True)
+        columns, found, errors = self._laid_out(rows, read)
+        sizes = np.ones(len(given), np.int32)
+        sizes[others] = found
+        if not others.shape[0]:
+            return Encoded((first,), None, sizes, errors)
+        order = np.empty(int(sizes.sum()), np.int64)
+        mine = np.repeat(cut, sizes)
+        count = int(cut.sum())
+        order[mine] = np.arange(count)
+        order[~mine] = count + np.arange(len(columns))
+        return Encoded((first, columns.encoded()), order, sizes, errors)
+
+    def _laid_out(
+        self, rows: Iterable[tuple[int, Any]], read: Read
+    ) -> tuple[ConstraintColumns, list[int], dict[int, KbnError]]:
+        columns = ConstraintColumns(self._parts)
+        sizes: list[int] = []
+        errors: dict[int, KbnError] = {}
+        for number, row in rows:
+            before = len(columns)
+            try:
+                columns.add(read(row))
+            except KbnError as error:
+                errors[number] = error
+            sizes.append(len(columns) - before)
+        return columns, sizes, errors
+
+    def _part(self, text: str) -> int:
+        """The part that a piece of a text stands for, or NO_PART."""
+        known = self._part_of_text.get(text)
+        if known is None:
+            known = self._part_of_text[text] = self._compiled(self._reader.part(text))
+        return known
+
+    def _compiled(self, constraints: Sequence[Constraint] | None) -> int:
+        if constraints is None or len(constraints) != 1:
+            return NO_PART
+        return self.part_of(constraints[0])
+
+    def part_of(self, constraint: Constraint) -> int:
+        """The part of a constraint, or NO_PART where it cannot be one of a column."""
+        try:
+            number = self._parts.number(constraint)
+        except KbnError:
+            return NO_PART  # the row that has it says so
+        return NO_PART if self._parts.tokens_of(number) > TOKENS_MAX else number
+
+    def axis_of(self, attribute: str | None) -> int:
+        """The axis of an attribute's numbers, or NO_PART where it is no name for one."""
+        try:
+            return self._parts.axis(Constraint(attribute, Operator.LT, 1).attribute)  # type: ignore[arg-type]
+        except KbnError:
+            return NO_PART
+
+    def _axis(self, name: str) -> int:
+        """The axis of a name's numbers, or NO_PART where the parser takes it for something else."""
+        known = self._axis_of_name.get(name)
+        if known is None:
+            one = self._reader.part(f"{name} < 1")
+            plain = one is not None and one == (_less_than_one(name),)
+            known = self._axis_of_name[name] = self._parts.axis(name) if plain else NO_PART
+        return known
+
+
+def _less_than_one(name: str) -> Constraint:
+    return Constraint.trusted(name, Operator.LT, 1)
+
+
+def _spelled(data: Array, spans: Array) -> list[str]:
+    return [data[start:end].tobytes().decode() for start, end in spans.tolist()]
+
+
+def _text_buffers(texts: pa.Array) -> tuple[Array, Array]:
+    """The bytes of all texts, and where each begins."""
+    import pyarrow as pa
+
+    if not len(texts):
+        return np.zeros(1, np.uint8), np.zeros(1, np.int64)
+    large = texts.cast(pa.large_string())
+    _, offsets, data = large.buffers()
+    starts = np.frombuffer(offsets, np.int64, len(large) + 1, 8 * large.offset)
+    return np.frombuffer(data or b"\0", np.uint8), starts
