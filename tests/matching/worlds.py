@@ -6,6 +6,9 @@ common; a test draws positions in those lists, which Hypothesis shrinks well and
 
 Each attribute has themes: `n` holds numbers and times, `s` strings, bytes and truth values, `c`
 classes and properties, `i` individuals, and `m` anything. Now and then a value strays.
+
+A world of bags (`bag_world_of`) has nothing but bags of up to eight elements, and of its
+constraints three in four are composites, a third of those negated and some nested.
 """
 
 from __future__ import annotations
@@ -208,6 +211,23 @@ def world_of(number: int) -> World:
     return World(number, ontology, constraints, values)
 
 
+@lru_cache(maxsize=128)
+def bag_world_of(number: int) -> World:
+    """World number so-and-so of bags, with many composites."""
+    random = Random(f"bags {number}")
+    ontology = None if number % 8 == 7 else random_ontology(number % 61)
+    made: list[Constraint] = []
+    while len(made) < CONSTRAINTS_MAX:
+        attribute = random.choice(ATTRIBUTES)
+        drawn = _random_bag_constraint(random, attribute, ontology is not None)
+        if drawn is not None:
+            made.append(drawn)
+    values = {
+        name: tuple(_large_bag(random, name) for _ in range(VALUES_MAX)) for name in ATTRIBUTES
+    }
+    return World(number, ontology, tuple(made), values)
+
+
 # What a test draws.
 worlds = st.integers(0, 399).map(world_of)
 positions = st.integers(0, CONSTRAINTS_MAX - 1)
@@ -316,6 +336,38 @@ def _operand_bag(random: Random, theme: str, depth: int, strict: bool) -> Bag:
             other = random.choice(tuple(POOLS)) if random.random() < 0.1 else theme
             items.append(_scalar(random, other, stranger=not strict))
     return Bag(*items)
+
+
+def _large_bag(random: Random, attribute: str) -> Bag:
+    """Up to eight elements of one theme, some of them twice, now and then a bag among them."""
+    theme = random.choice(THEMES[attribute])
+    items: list[Any] = []
+    for _ in range(random.randrange(9)):
+        if items and random.random() < 0.2:
+            items.append(random.choice(items))
+        elif random.random() < 0.1:
+            items.append(_value_bag(random, theme, 1))
+        else:
+            items.append(_scalar(random, theme))
+    return Bag(*items)
+
+
+def _random_bag_constraint(random: Random, attribute: str, strict: bool) -> Constraint | None:
+    """A composite on bags of up to six elements, or (one in four) any constraint."""
+    if random.random() < 0.25:
+        return _random_constraint(random, attribute, strict)
+    theme = random.choice(THEMES[attribute])
+    element = _random_operator(random, theme, 1 if random.random() < 0.2 else 0)
+    made: Any = Composite(random.choice(sorted(BAG_OPERATORS, key=lambda op: op.symbol)), element)
+    items = [_element(random, element, theme, strict) for _ in range(random.randrange(7))]
+    if items and random.random() < 0.3:
+        items.append(random.choice(items))
+    if random.random() < 0.33:
+        made = Negated(made)
+    try:
+        return Constraint(attribute, made, Bag(*items))
+    except InvalidInputError:
+        return None
 
 
 def _random_constraint(random: Random, attribute: str, strict: bool) -> Constraint:

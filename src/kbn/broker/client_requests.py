@@ -135,7 +135,7 @@ class ClientRequests:
             case Credit(total):
                 self._clients.credit(total, session)
             case Subscribe(id, text, is_text):
-                self._subscribe(session, id, self._read(session, text, is_text))
+                self._subscribe(session, id, self._read(session, text, is_text), len(text))
                 self._outbox.send(peer, Done("subscribe", id))
             case Unsubscribe(id):
                 self._unsubscribe(session, id)
@@ -231,6 +231,7 @@ class ClientRequests:
         for id, text in kept.subscriptions.items():
             try:
                 session.subscriptions[id] = self._interests.read(text, is_text=False)
+                session.count_text(id, len(text))
             except KbnError as error:
                 self._clients.set_aside(kept.name, id, text, error)
         for id, subscription in session.subscriptions.items():
@@ -385,7 +386,9 @@ class ClientRequests:
         self._outbox.work.done += min(len(text), 4 * limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
-    def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
+    def _subscribe(
+        self, session: ClientSession, id: int, subscription: Subscription, characters: int
+    ) -> None:
         key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
@@ -394,10 +397,12 @@ class ClientRequests:
         size = session.limits.check_subscription(subscription, len(session.subscriptions))
         cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
         self._outbox.work.done += cost
+        session.limits.check_size(characters + session.subscribed_bytes)
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
         self._interests.subscribe(key, subscription)
+        session.count_text(id, characters)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 

@@ -18,7 +18,7 @@ from kbn.matching.codes import Encoder
 from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
-from kbn.matching.kernels.views import Codes, Marks, Seats
+from kbn.matching.kernels.views import Codes, Places, Seats
 from kbn.matching.metering import ask_each, cost_of
 
 
@@ -37,7 +37,7 @@ class BagDecisions:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._marks = Marks(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
+        self._marks = Places(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
         self._room = _seats(0, 0)
 
     @property
@@ -74,7 +74,7 @@ class BagDecisions:
         The low bit stays set where a residual constraint is left for Python.
         """
         composites = self._encoder.composites
-        state = np.zeros((found.shape[0], 2), np.int64)
+        state = np.zeros((int(np.count_nonzero(found & 1)), 2), np.int64)
         rules = tuple(composites.view())
         for attribute, number in composites.attributes.items():
             column = rows.bags(attribute)
@@ -111,7 +111,7 @@ class BagDecisions:
         table = self._encoder.table
         if self._marks.at.shape[0] < len(table):
             clock, at, mask = self._marks
-            self._marks = Marks(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
+            self._marks = Places(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
         longest = max(self._encoder.composites.longest, table.sub_bags.longest)
         room = self._room
         if room.masks.shape[0] < longest or room.seen.shape[0] < table.sub_bags.count:
@@ -173,4 +173,6 @@ def _seats(wants: int, sub_bags: int) -> Seats:
         values=np.zeros(places, np.float64),
         rests=np.zeros(places, np.int64),
         seen=np.zeros(sub_bags, np.int64),
+        promising=np.zeros(sub_bags, np.int64),
+        signatures=np.zeros(places, np.uint64),
     )

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbn.matching.groups import grown
+from kbn.matching.kernels.bags import sign_all
 from kbn.matching.kernels.views import SubBagArrays
 
 UNPOSTED_MAX = 64
@@ -36,6 +37,7 @@ class SubBags:
         self._posting_start = np.zeros(1, np.int64)
         self._postings = np.zeros(0, np.int32)
         self._posting_size = np.zeros(0, np.int32)
+        self._posting_bits = np.zeros(0, np.uint64)
 
     def add(self, attribute: str, token: int, wants: Sequence[int]) -> None:
         """From now on `token` is hit by the bags that fit into those with these wants."""
@@ -59,17 +61,21 @@ class SubBags:
             self._post()
         return SubBagArrays(
             self.count, self._built, self._token, self._attribute, self._want_start, self._wants,
-            self._posting_start, self._postings, self._posting_size,
+            self._posting_start, self._postings, self._posting_size, self._posting_bits,
         )  # fmt: skip
 
     def _post(self) -> None:
         """Per want the sub-bags that have it, the largest first."""
         sizes = np.diff(self._want_start[: self.count + 1])
-        owners = np.repeat(np.arange(self.count, dtype=np.int32), sizes)
+        owners = np.repeat(np.arange(self.count, dtype=np.int64), sizes)
         wants = self._wants[: owners.shape[0]]
+        # A bag that wants the same twice is posted once.
+        wants, owners = np.divmod(np.unique(wants * self.count + owners), max(1, self.count))
         order = np.lexsort((-sizes[owners], wants))
-        self._postings = owners[order]
+        self._postings = owners[order].astype(np.int32)
         self._posting_size = sizes[self._postings].astype(np.int32)
-        counts = np.bincount(wants, minlength=1) if wants.shape[0] else np.zeros(1, np.int64)
+        signatures = sign_all(self._want_start, self._wants, self.count)
+        self._posting_bits = signatures[self._postings]
+        counts = np.bincount(wants, minlength=1)
         self._posting_start = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
         self._built = self.count

@@ -14,7 +14,7 @@ from kbn.matching.kernels import trie as kernels
 from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.views import TrieArrays
 
-ARRAYS = ("slots", "masks", "chains", "chain_next", "rank")
+ARRAYS = ("slots", "masks", "chains", "chain_next", "rank", "block_start", "blocks")
 
 
 class Trie:
@@ -28,6 +28,8 @@ class Trie:
         self.chains = np.full(16, EMPTY, np.int32)
         self.chain_next = np.full(16, EMPTY, np.int32)
         self.rank = np.empty(0, np.int32)
+        self.block_start = np.zeros(1, np.int64)
+        self.blocks = np.zeros(0, np.int64)
         self._path = np.empty(64, np.int64)
 
     def set_ranks(self, frequencies: Array) -> None:
@@ -56,8 +58,9 @@ class Trie:
     def view(self) -> TrieArrays:
         """What the kernels see."""
         return TrieArrays(
-            self.rank, self.slots, self.bits, self.masks, self.chains, self.chain_next
-        )
+            self.rank, self.slots, self.bits, self.masks, self.chains, self.chain_next,
+            self.block_start, self.blocks, self.blocks.view(np.float64),
+        )  # fmt: skip
 
     def memory(self) -> int:
         return sum(int(getattr(self, name).nbytes) for name in ARRAYS)
@@ -67,6 +70,12 @@ class Trie:
         self.masks = self.masks[: self.node_count].copy()
         self.chains = self.chains[: self.node_count].copy()
         self._resize(max(5, int(2 * self.node_count - 1).bit_length()))
+
+    def lay_blocks(self, groups: Groups) -> None:
+        """Put the groups that need verifying side by side, node by node; after a bulk insert."""
+        self.block_start, self.blocks = kernels.lay_blocks(
+            self.view(), groups.view(), self.node_count
+        )
 
     def _reserve(self, nodes: int, groups: int) -> None:
         self.masks = grown(self.masks, nodes)

@@ -13,7 +13,8 @@ Distinct places are a bipartite matching, with first come, first served tried be
 Places are the 64 bits of a word; who has a larger bag must ask elsewhere.
 
 Sub-bags are found, not only decided: the wants of all of them have postings (`sub_bags.py`), and a
-bag looks at the postings of that of its elements which has the fewest.
+bag looks at the postings of that of its elements which has the fewest. Each posting has a bit for
+the hash of each want, out of 64: a sub-bag with none in common with some element is passed over.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import grown, negative_count, residual_count, token_count
-from kbn.matching.kernels.views import Elements, Marks, Rules, Seats, SubBagArrays
+from kbn.matching.kernels.views import Elements, Places, Rules, Seats, SubBagArrays
 
 PLACES_MAX = 64
 
@@ -33,6 +34,7 @@ LESS, AT_MOST, MORE, AT_LEAST = 1, 2, 3, 4
 # What becomes of a candidate.
 REFUTED, OPEN = 1, 0
 
+_HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -63,23 +65,26 @@ def _size_of(row, elements):
     return size
 
 
+# Arrays are taken out of their tuples before a loop: inside, their references would be counted.
 @njit(cache=True)
 def _mark_places(row, elements, marks):
     """Give every token that an element of the row hits its mask."""
     marks.clock[0] += 1
-    now = marks.clock[0]
+    now, at, mask = marks.clock[0], marks.at, marks.mask
+    indices, valid, tokens = elements.indices, elements.valid, elements.tokens
+    token_start, token_end = elements.token_start, elements.token_end
     bit = _ONE
     for i in range(elements.offsets[row], elements.offsets[row + 1]):
-        if not elements.valid[i]:
+        if not valid[i]:
             continue
-        value = elements.indices[i]
-        for k in range(elements.token_start[value], elements.token_end[value]):
-            token = elements.tokens[k]
-            if marks.at[token] != now:
-                marks.at[token] = now
-                marks.mask[token] = bit
+        value = indices[i]
+        for k in range(token_start[value], token_end[value]):
+            token = tokens[k]
+            if at[token] != now:
+                at[token] = now
+                mask[token] = bit
             else:
-                marks.mask[token] |= bit
+                mask[token] |= bit
         bit <<= _ONE
     return now
 
@@ -218,18 +223,22 @@ def decide(attribute, first, found, starts, state, words, code_start, view):
     """Decide the composite constraints on one attribute for the candidates among `found`.
 
     `found` is as `emit` leaves it; starts[e]:starts[e+1] are those of row first + e. `state` has
-    two numbers per candidate: REFUTED once a constraint fails, and how many of its residual
-    constraints were found to hold. `view` holds the fields of `Elements`, `Rules`, `Marks` and
-    `Seats`, a plain tuple each (see `one.py` for why).
+    two numbers for each with the low bit set: REFUTED once a constraint fails, and how many of its
+    residual constraints were found to hold. `view` holds the fields of `Elements`, `Rules`,
+    `Places` and `Seats`, a plain tuple each (see `one.py` for why).
     """
     elements, rules = Elements(*view[0]), Rules(*view[1])
-    marks, room = Marks(*view[2]), Seats(*view[3])
+    marks, room = Places(*view[2]), Seats(*view[3])
+    flagged = -1
     for event in range(starts.shape[0] - 1):
         row = first + event
         size, now = -2, 0
         family, numbers = 0, 0
         for i in range(starts[event], starts[event + 1]):
-            if found[i] & 1 == 0 or state[i, 0] == REFUTED:
+            if found[i] & 1 == 0:
+                continue
+            flagged += 1
+            if state[flagged, 0] == REFUTED:
                 continue
             at = code_start[found[i] >> 1]
             position = at + 1 + token_count(words[at]) + negative_count(words[at])
@@ -252,9 +261,9 @@ def decide(attribute, first, found, starts, state, words, code_start, view):
                         numbers = _sort_numbers(row, family, elements, room)
                     holds = _in_order(rule, size, numbers, rules, room)
                 if size < 0 or holds == (rules.negated[rule] != 0):
-                    state[i, 0] = REFUTED
+                    state[flagged, 0] = REFUTED
                     break
-                state[i, 1] += 1
+                state[flagged, 1] += 1
 
 
 @njit(cache=True)
@@ -262,14 +271,16 @@ def settle(found, starts, words, code_start, state):
     """Drop the refuted candidates, and the low bit of those of which nothing is left to ask."""
     kept = np.empty(found.shape[0], np.int64)
     kept_start = np.zeros(starts.shape[0], np.int64)
-    count = 0
+    count, flagged = 0, -1
     for event in range(starts.shape[0] - 1):
         for i in range(starts[event], starts[event + 1]):
-            if state[i, 0] == REFUTED:
-                continue
             finding = found[i]
-            if finding & 1 and residual_count(words[code_start[finding >> 1]]) == state[i, 1]:
-                finding ^= 1
+            if finding & 1:
+                flagged += 1
+                if state[flagged, 0] == REFUTED:
+                    continue
+                if residual_count(words[code_start[finding >> 1]]) == state[flagged, 1]:
+                    finding ^= 1
             kept[count] = finding
             count += 1
         kept_start[event + 1] = count
@@ -277,38 +288,87 @@ def settle(found, starts, words, code_start, state):
 
 
 @njit(cache=True)
-def _holds_all(bag, size, everyone, sub_bags, marks, now, room):
-    """Whether each of the `size` marked elements has a want of its own in sub-bag rule `bag`."""
-    start, end = sub_bags.want_start[bag], sub_bags.want_start[bag + 1]
+def _holds_all(wants, start, end, size, everyone, at, mask, now, room):
+    """Whether each of the `size` marked elements has one of wants[start:end] of its own."""
+    masks = room.masks
     served = _NONE
     count = 0
     for i in range(start, end):
-        token = sub_bags.wants[i]
-        if marks.at[token] == now:
-            room.masks[count] = marks.mask[token]
-            served |= marks.mask[token]
+        token = wants[i]
+        if at[token] == now:
+            masks[count] = mask[token]
+            served |= mask[token]
             count += 1
     if served != everyone or count < size:
         return False
-    return _seated(room.masks, count, size, room)
+    return _seated(masks, count, size, room)
 
 
 @njit(cache=True)
-def _rarest(row, elements, sub_bags):
-    """The element of the row whose tokens have the fewest postings, and how many."""
-    best, fewest = -1, np.int64(1) << 62
+def sign(token):
+    """One of 64 bits for a token."""
+    return _ONE << ((np.uint64(token) * _HASH) >> np.uint64(58))
+
+
+@njit(cache=True)
+def sign_all(want_start, wants, count):
+    """Per sub-bag the bits of all its wants."""
+    signatures = np.zeros(count, np.uint64)
+    for bag in range(count):
+        for i in range(want_start[bag], want_start[bag + 1]):
+            signatures[bag] |= sign(wants[i])
+    return signatures
+
+
+@njit(cache=True)
+def _rarest(row, elements, posting_start, signatures):
+    """The element of the row whose tokens have the fewest postings, and how many.
+
+    Leaves in `signatures`, for each element, the bits of those of its tokens that are wants.
+    """
+    indices, valid, tokens = elements.indices, elements.valid, elements.tokens
+    token_start, token_end = elements.token_start, elements.token_end
+    best, fewest, place = -1, np.int64(1) << 62, 0
     for i in range(elements.offsets[row], elements.offsets[row + 1]):
-        if not elements.valid[i]:
+        if not valid[i]:
             continue
-        value = elements.indices[i]
+        value = indices[i]
         postings = 0
-        for k in range(elements.token_start[value], elements.token_end[value]):
-            token = elements.tokens[k]
-            if token + 1 < sub_bags.posting_start.shape[0]:
-                postings += sub_bags.posting_start[token + 1] - sub_bags.posting_start[token]
+        signature = _NONE
+        for k in range(token_start[value], token_end[value]):
+            token = tokens[k]
+            if token + 1 < posting_start.shape[0]:
+                found = posting_start[token + 1] - posting_start[token]
+                if found > 0:
+                    postings += found
+                    signature |= sign(token)
+        signatures[place] = signature
+        place += 1
         if postings < fewest:
             best, fewest = value, postings
     return best, fewest
+
+
+@njit(cache=True)
+def _promising(first, last, size, sizes, bits, signatures, out):
+    """The postings first:last that may hold a bag of `size`, into `out`; their number.
+
+    They are sorted by size, largest first; each must share a bit with every element.
+    """
+    count = 0
+    for p in range(first, last):
+        if sizes[p] < size:
+            break
+        signature = bits[p]
+        shared = True
+        for place in range(size):
+            if signature & signatures[place] == 0:
+                shared = False
+                break
+        if shared:
+            out[count] = p
+            count += 1
+    return count
 
 
 @njit(cache=True)
@@ -316,10 +376,10 @@ def find_sub_bags(attribute, rows, view):
     """The tokens of the sub-bag constraints on one attribute that each row's bag satisfies.
 
     Returns the tokens and where each row's begin. Rows with larger bags than PLACES_MAX get none.
-    `view` holds the fields of `Elements`, `SubBagArrays`, `Marks` and `Seats`, as in `decide`.
+    `view` holds the fields of `Elements`, `SubBagArrays`, `Places` and `Seats`, as in `decide`.
     """
     elements, sub_bags = Elements(*view[0]), SubBagArrays(*view[1])
-    marks, room = Marks(*view[2]), Seats(*view[3])
+    marks, room = Places(*view[2]), Seats(*view[3])
     found = np.empty(256, np.int64)
     starts = np.zeros(rows + 1, np.int64)
     count = 0
@@ -336,37 +396,44 @@ def find_sub_bags(attribute, rows, view):
 @njit(cache=True)
 def _sub_bags_of(row, size, attribute, elements, sub_bags, marks, room, found, count):
     now = _mark_places(row, elements, marks)
+    at, mask, seen, signatures = marks.at, marks.mask, room.seen, room.signatures
+    want_start, wants, token_of = sub_bags.want_start, sub_bags.wants, sub_bags.token
+    posting_start, postings = sub_bags.posting_start, sub_bags.postings
     everyone = _first_places(size)
     first_new = sub_bags.built
     if size == 0:
         first_new = 0  # an empty bag is in every bag: look at all
     else:
-        value, postings = _rarest(row, elements, sub_bags)
-        if postings > 0:
+        value, fewest = _rarest(row, elements, posting_start, signatures)
+        if fewest > 0:
             for k in range(elements.token_start[value], elements.token_end[value]):
                 token = elements.tokens[k]
-                if token + 1 >= sub_bags.posting_start.shape[0]:
+                if token + 1 >= posting_start.shape[0]:
                     continue
-                for p in range(sub_bags.posting_start[token], sub_bags.posting_start[token + 1]):
-                    if sub_bags.posting_size[p] < size:
-                        break  # they are sorted by size, largest first
-                    bag = sub_bags.postings[p]
-                    if room.seen[bag] == now:
+                promising = _promising(
+                    posting_start[token], posting_start[token + 1], size, sub_bags.posting_size,
+                    sub_bags.posting_bits, signatures, room.promising,
+                )  # fmt: skip
+                for i in range(promising):
+                    bag = postings[room.promising[i]]
+                    if seen[bag] == now:
                         continue
-                    room.seen[bag] = now
-                    if _holds_all(bag, size, everyone, sub_bags, marks, now, room):
+                    seen[bag] = now
+                    if _holds_all(
+                        wants, want_start[bag], want_start[bag + 1], size, everyone, at, mask,
+                        now, room,
+                    ):  # fmt: skip
                         if count >= found.shape[0]:
                             found = grown(found)
-                        found[count] = sub_bags.token[bag]
+                        found[count] = token_of[bag]
                         count += 1
     for bag in range(first_new, sub_bags.count):
-        if sub_bags.attribute[bag] != attribute:
+        start, end = want_start[bag], want_start[bag + 1]
+        if sub_bags.attribute[bag] != attribute or end - start < size:
             continue
-        if sub_bags.want_start[bag + 1] - sub_bags.want_start[bag] < size:
-            continue
-        if _holds_all(bag, size, everyone, sub_bags, marks, now, room):
+        if _holds_all(wants, start, end, size, everyone, at, mask, now, room):
             if count >= found.shape[0]:
                 found = grown(found)
-            found[count] = sub_bags.token[bag]
+            found[count] = token_of[bag]
             count += 1
     return found, count

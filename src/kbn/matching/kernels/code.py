@@ -58,7 +58,7 @@ def first_range(code, start):
 
 
 @njit(cache=True)
-def _in_range(word, low, high, value, rest):
+def in_range(word, low, high, value, rest):
     """Whether low ≤ (value, rest) ≤ high, with the openness and rests that `word` carries."""
     if value < low or value > high:
         return False
@@ -103,7 +103,7 @@ def verify(words, as_float, start, with_tokens, stamps, points, event, covering)
         if not points.present[event, axis]:
             return 0
         low, high = as_float[position + 1], as_float[position + 2]
-        if not _in_range(word, low, high, points.values[event, axis], points.rests[event, axis]):
+        if not in_range(word, low, high, points.values[event, axis], points.rests[event, axis]):
             return 0
         position += 3
     return RESIDUAL if residuals > 0 else MATCHED

@@ -28,27 +28,42 @@ class TrieArrays(NamedTuple):
     masks: Any
     chains: Any
     chain_next: Any
+    block_start: Any
+    blocks: Any
+    blocks_as_float: Any  # the same memory, read as float64
+
+
+class LaneArrays(NamedTuple):
+    """The lanes that slabs are cut along (see `lane.py`)."""
+
+    lanes: int
+    axis_lane: Any
+    token_cell: Any
+    grid: Any
+    grid_size: Any
+    below: Any
+    token_share: Any
+    token_use: Any
 
 
 class SlabArrays(NamedTuple):
-    """The slabs (see `slab.py`), of which `slab_count` are in use, over `axes` axes."""
+    """The slabs (see `slab.py`), of which `slab_count` are in use."""
 
-    axes: int
     slab_count: int
+    hull_lane: Any
+    hull_mask: Any
+    local_axis: Any
+    local_size: Any
+    local_grid: Any
+    lane_start: Any
+    lane_of: Any
+    row_of: Any
     rows: Any
     idle: Any
-    grid: Any
-    grid_size: Any
     members: Any
-    pivot_axis: Any
-    pivot_low: Any
-    pivot_high: Any
-    hull_axis: Any
-    hull_low: Any
-    hull_high: Any
-    copy: Any
-    copy_start: Any
-    copy_as_float: Any
+    check_start: Any
+    checks: Any
+    checks_as_float: Any
 
 
 class Points(NamedTuple):
@@ -57,6 +72,14 @@ class Points(NamedTuple):
     values: Any
     rests: Any
     present: Any
+
+
+class Positions(NamedTuple):
+    """Where notifications lie on the lanes (see `lane.py`)."""
+
+    masks: Any
+    cells: Any
+    rounded: Any
 
 
 class Stamps(NamedTuple):
@@ -112,10 +135,11 @@ class SubBagArrays(NamedTuple):
     posting_start: Any
     postings: Any
     posting_size: Any
+    posting_bits: Any
 
 
-class Marks(NamedTuple):
-    """Per token: the places of the elements that hit it, as of a time; the clock is of one."""
+class Places(NamedTuple):
+    """Per token: the places in a bag whose elements hit it, as of a time; the clock is of one."""
 
     clock: Any
     at: Any
@@ -133,3 +157,5 @@ class Seats(NamedTuple):
     values: Any
     rests: Any
     seen: Any
+    promising: Any
+    signatures: Any
