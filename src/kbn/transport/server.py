@@ -42,7 +42,7 @@ from kbn.transport.turn_times import TurnTimes
 from kbn.transport.urls import Address
 
 TICK_S = 0.2
-OPENING_BYTES_MAX = 1 << 20
+OPENING_BYTES_MAX = 1 << 16  # of a first message: anybody may send that much
 CLOSE_S = 5.0
 log = logging.getLogger("kbn.transport")
 

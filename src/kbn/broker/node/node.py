@@ -100,6 +100,7 @@ class Node:
         self.broker = Broker(
             settings.name,
             routing=settings.routing,
+            adapts=settings.adapts,
             ontology=settings.ontology,
             ontology_digest=settings.digest,
             store=self.store,

@@ -52,6 +52,7 @@ class LinkTo:
 class NodeSettings:
     """The configuration of one node.
 
+    One that `adapts` takes the shape of the first neighbour that comes while it has none.
     `token` is what it shows where it was not told another: at a broker that it is moved to.
     Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
     are refused. `check_url` raises `InvalidInputError` for what is no address. `ontology_digest` is
@@ -61,6 +62,7 @@ class NodeSettings:
 
     name: str
     routing: Routing = "acyclic"
+    adapts: bool = False
     links: tuple[LinkTo, ...] = ()
     token: str = ""
     ontology: Ontology | None = None
