@@ -83,6 +83,9 @@ class BulkLoad:
     def _check_keys(self, keys: list[Any]) -> tuple[int, KbnError] | None:
         """The first row whose key cannot be used, and why."""
         find, taken = self._matcher.find_key, self._taken
+        if _are_new(keys, taken) and all(map(_is_none, map(find, keys))):
+            taken.update(keys)
+            return None
         for row, key in enumerate(keys):
             try:
                 if key in taken or find(checked_key(key)) is not None:
@@ -93,6 +96,19 @@ class BulkLoad:
                 return row, error
             taken.add(key)
         return None
+
+
+def _are_new(keys: list[Any], taken: set[Hashable]) -> bool:
+    """Whether the keys are usable, distinct and not taken; a quick look at all of them."""
+    try:
+        distinct = set(keys)
+    except TypeError:
+        return False
+    return len(distinct) == len(keys) and None not in distinct and taken.isdisjoint(distinct)
+
+
+def _is_none(number: int | None) -> bool:
+    return number is None
 
 
 def _as_texts(rows: list[Any]) -> pa.Array | None:
