@@ -426,15 +426,15 @@ def durable_ann(**limits: Any) -> Talk:
     return talk
 
 
-@pytest.mark.parametrize("limit", [{"owed": 64}, {"owed_bytes": 64 * 1100}])
+@pytest.mark.parametrize("limit", [{"unacked": 64}, {"unacked_bytes": 64 * 1100}])
 def test_a_durable_client_is_owed_so_much_and_told_what_it_has_lost(limit: dict[str, int]) -> None:
     talk = durable_ann(**limit)
     for number in range(1, 1001):
         answers = talk.say(BOB, published(number, str(number) * 300, durable=True))
         assert answers and isinstance(answers[0], PubAck | Grant)
     kept = talk.store.unacked_count(ANN)
-    assert kept <= limit.get("owed", 1000)
-    assert talk.store.unacked_bytes(ANN) <= limit.get("owed_bytes", 10**9)
+    assert kept <= limit.get("unacked", 1000)
+    assert talk.store.unacked_bytes(ANN) <= limit.get("unacked_bytes", 10**9)
     lost = 1000 - kept
     [told, *_] = [o for o in talk.broker.take_occurred() if isinstance(o, Lost)]
     assert told.client == "ann"
@@ -486,7 +486,7 @@ def test_publishers_wait_for_a_blocking_client_only_so_long() -> None:
 
 
 def test_a_durable_client_may_block_too_while_it_is_there() -> None:
-    talk = Talk(limits=ClientLimits(owed=40, publish_ahead=10, block_s=5.0))
+    talk = Talk(limits=ClientLimits(unacked=40, publish_ahead=10, block_s=5.0))
     ann = Connect("ann", 1, durable=True, token="t", window=1, when_slow="block")
     talk.say(ANN, ann, Subscribe(1, "k any", True))
     talk.say(BOB, Connect("bob", 1))

@@ -101,7 +101,7 @@ def with_ann_at_c(limits: BrokerLimits) -> Line:
 def test_what_would_go_to_a_neighbour_that_is_owed_too_much_is_refused_where_it_is_published() -> (
     None
 ):
-    line = with_ann_at_c(BrokerLimits(neighbour_owed_bytes=10 * SIZE))
+    line = with_ann_at_c(BrokerLimits(neighbour_unacked_bytes=10 * SIZE))
     line.part("b", "c")
     taken = [number for number in range(1, 31) if line.publish("b", EVE, number)]
     assert 8 <= len(taken) <= 11 and taken == list(range(1, len(taken) + 1))
@@ -115,13 +115,13 @@ def test_what_would_go_to_a_neighbour_that_is_owed_too_much_is_refused_where_it_
 
 
 def test_what_another_neighbour_brings_for_it_is_held_and_kept_by_that_one() -> None:
-    limits = BrokerLimits(neighbour_owed_bytes=10 * SIZE)
+    limits = BrokerLimits(neighbour_unacked_bytes=10 * SIZE)
     line = with_ann_at_c(limits)
     line.part("b", "c")
     taken = [number for number in range(1, 61) if line.publish("a", BOB, number)]
     b = line.brokers["b"]
-    owed = {each.broker: each.unacked_bytes for each in b.status().neighbours}
-    assert owed["c"] <= 12 * SIZE, "b keeps no more for c than it may"
+    unacked = {each.broker: each.unacked_bytes for each in b.status().neighbours}
+    assert unacked["c"] <= 12 * SIZE, "b keeps no more for c than it may"
     [about] = [each for each in b.status().neighbours if each.broker == "a"]
     assert about.held > 0
     assert 16 <= len(taken) <= 24, "a has filled up, too, and refuses in the end"
@@ -132,7 +132,7 @@ def test_what_another_neighbour_brings_for_it_is_held_and_kept_by_that_one() -> 
 
 
 def test_two_brokers_that_are_full_for_each_other_do_not_wait_for_each_other() -> None:
-    line = with_ann_at_c(BrokerLimits(neighbour_owed_bytes=10 * SIZE))
+    line = with_ann_at_c(BrokerLimits(neighbour_unacked_bytes=10 * SIZE))
     zoe, pia = Peer("client", "zoe"), Peer("client", "pia")
     line.say("a", zoe, Connect("zoe", 1, durable=True, token="t", window=1000))
     line.say("a", zoe, Subscribe(1, "k any", True))
@@ -148,7 +148,7 @@ def test_two_brokers_that_are_full_for_each_other_do_not_wait_for_each_other() -
 
 
 def test_a_held_neighbour_that_starts_again_brings_it_again() -> None:
-    line = with_ann_at_c(BrokerLimits(neighbour_owed_bytes=10 * SIZE))
+    line = with_ann_at_c(BrokerLimits(neighbour_unacked_bytes=10 * SIZE))
     line.part("b", "c")
     taken = [number for number in range(1, 61) if line.publish("a", BOB, number)]
     line.part("a", "b")
@@ -156,7 +156,7 @@ def test_a_held_neighbour_that_starts_again_brings_it_again() -> None:
         "b",
         store=line.stores["b"],
         now=200.0,
-        broker_limits=BrokerLimits(neighbour_owed_bytes=10 * SIZE),
+        broker_limits=BrokerLimits(neighbour_unacked_bytes=10 * SIZE),
     )
     b.link("a")
     b.link("c")

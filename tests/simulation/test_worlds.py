@@ -38,6 +38,11 @@ def test_nor_in_worlds_that_were_broken_once(seed: int) -> None:
     World.swarm(seed, rules_change=False).run()
 
 
+@pytest.mark.parametrize("seed", [320625, 321192, 321304])
+def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
+    World.swarm(seed).run()
+
+
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_nor_in_worlds_whose_brokers_do_not_stay_where_they_are(first: int) -> None:
     for seed in range(first, first + 10):

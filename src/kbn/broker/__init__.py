@@ -81,10 +81,12 @@ from kbn.broker.wire import (
     decode_name,
     decode_opening,
 )
+from kbn.broker.wire_versions import WIRE, WireVersion, WireVersions
 
 __all__ = [
     "STORE_VERSIONS",
     "VERSION",
+    "WIRE",
     "AccessRules",
     "AdminBody",
     "AdminResult",
@@ -149,6 +151,8 @@ __all__ = [
     "Subscribe",
     "Topology",
     "Who",
+    "WireVersion",
+    "WireVersions",
     "access",
     "administration",
     "advice",

@@ -106,6 +106,7 @@ from kbn.broker.routing_table import RoutingTable
 from kbn.broker.seen import SeenViews
 from kbn.broker.set_aside import Aside
 from kbn.broker.settings import Settings, SettingsGiven
+from kbn.broker.shape import Shape
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
@@ -162,9 +163,11 @@ class Broker:
             name, self.epoch, self._store, neighbours, self._interests, self._waves, around
         )
         self._room = Room(settings.broker_limits, self._store, outbox, self._clients.free_most)
+        self._shape = Shape(neighbours, self._store, adapts=settings.adapts)
         network = Network(
             name,
             self.epoch,
+            self._shape.keeps_order,
             partial(self._route, came_from=None),
             self._check_room,
             self._begin_wave,
@@ -489,7 +492,7 @@ class Broker:
 
     @property
     def routing(self) -> Routing:
-        return self._settings.routing
+        return self._neighbours.routing
 
     @property
     def limits(self) -> ClientLimits:
@@ -594,7 +597,7 @@ class Broker:
     ) -> None:
         """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
         is_repetition = False
-        if self._settings.routing == "general":
+        if self._neighbours.routing == "general":
             view = self._neighbours.tree.view
             known = self._seen.see(envelope, view)
             if known == view:
@@ -786,6 +789,7 @@ class Broker:
             self._say_bye(name, "this broker has left you", left)
             return None
         try:
+            self._shape.look_at(greet)
             self._neighbours.check_link(name, greet.role, self._mover.new)
             self._neighbours.forget_leaving(name)
             if not admits_broker(self._settings.authorizer, name, greet.token):

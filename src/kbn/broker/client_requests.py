@@ -66,6 +66,7 @@ class Network:
 
     name: str
     epoch: int
+    keeps_order: Callable[[], bool]
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
     begin_wave: Callable[[Callable[[], None]], None]
@@ -134,7 +135,7 @@ class ClientRequests:
             case Credit(total):
                 self._clients.credit(total, session)
             case Subscribe(id, text, is_text):
-                self._subscribe(session, id, self._read(session, text, is_text))
+                self._subscribe(session, id, self._read(session, text, is_text), len(text))
                 self._outbox.send(peer, Done("subscribe", id))
             case Unsubscribe(id):
                 self._unsubscribe(session, id)
@@ -203,7 +204,7 @@ class ClientRequests:
             publications.granted,
             self._settings.keeps,
             is_resumed,
-            in_order=self._settings.routing != "general",
+            in_order=self._network.keeps_order(),
             dropped=session.deliveries.dropped,
             refused=publications.refused,
         )
@@ -230,6 +231,7 @@ class ClientRequests:
         for id, text in kept.subscriptions.items():
             try:
                 session.subscriptions[id] = self._interests.read(text, is_text=False)
+                session.count_text(id, len(text))
             except KbnError as error:
                 self._clients.set_aside(kept.name, id, text, error)
         for id, subscription in session.subscriptions.items():
@@ -245,9 +247,10 @@ class ClientRequests:
     def _drained(self, session: ClientSession, request: int) -> None:
         """All that was on its way to a leaving client is here; nothing more need come.
 
-        A client that has connected again since may have changed its mind.
+        A client that has connected again since may have changed its mind; or it was forgotten, and
+        another of that name has come.
         """
-        if session.leaving != request:
+        if session.leaving != request or self._clients.by_name.get(session.name) is not session:
             return
         self._network.deliver_to(session.name)
         # The store has them until it has left: they say what waits for it, and may be withdrawn.
@@ -287,7 +290,8 @@ class ClientRequests:
         yield from self._unsubscribing(session)
         for id in list(session.advertisements):
             self._unadvertise(session, id)
-        self._clients.forget(session)
+        if self._clients.by_name.get(session.name) is session:  # not one that came since
+            self._clients.forget(session)
 
     def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
         for id in list(session.subscriptions):
@@ -382,7 +386,9 @@ class ClientRequests:
         self._outbox.work.done += min(len(text), 4 * limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
 
-    def _subscribe(self, session: ClientSession, id: int, subscription: Subscription) -> None:
+    def _subscribe(
+        self, session: ClientSession, id: int, subscription: Subscription, characters: int
+    ) -> None:
         key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
@@ -391,10 +397,12 @@ class ClientRequests:
         size = session.limits.check_subscription(subscription, len(session.subscriptions))
         cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
         self._outbox.work.done += cost
+        session.limits.check_size(characters + session.subscribed_bytes)
         session.permission.check_subscribe(subscription)
         if known is not None:
             raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
         self._interests.subscribe(key, subscription)
+        session.count_text(id, characters)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
 
@@ -426,6 +434,8 @@ class ClientRequests:
             self._interests.advertise((session.peer, id), advertisement)
 
         def in_force() -> None:
+            if id not in session.advertisements:
+                return  # it was withdrawn before the wave came back
             session.in_force.add(id)
             self._outbox.send(session.peer, Done("advertise", id))
 

@@ -32,6 +32,8 @@ class ClientSession:
     with_path: bool = False
     heard_at: float = 0.0
     subscriptions: dict[int, Subscription] = field(default_factory=dict)
+    subscription_bytes: dict[int, int] = field(default_factory=dict)
+    subscribed_bytes: int = 0  # of all of them
     former: dict[int, Subscription] = field(default_factory=dict)
     advertisements: dict[int, Subscription] = field(default_factory=dict)
     # Advertisements that the whole network knows of; until then what they cover goes everywhere.
@@ -49,6 +51,12 @@ class ClientSession:
         """From now on it may do this, and use so much."""
         self.permission, self.limits = permission, limits
         self.deliveries.shown = permission.subscribe
+
+    def count_text(self, id: int, size: int) -> None:
+        """The text of a subscription has so many characters; 0: it is gone."""
+        self.subscribed_bytes += size - self.subscription_bytes.pop(id, 0)
+        if size:
+            self.subscription_bytes[id] = size
 
     @property
     def is_durable(self) -> bool:

@@ -170,6 +170,7 @@ class ClientSessions:
 
     def remove_subscription(self, session: ClientSession, id: int) -> bool:
         """Forget a subscription; whether there was one."""
+        session.count_text(id, 0)
         if session.subscriptions.pop(id, None) is None:
             return False
         if session.is_durable:
@@ -260,7 +261,7 @@ class ClientSessions:
         if deliveries.unacked is not None:
             self._outbox.work.done += STORED
             deliveries.unacked.push(kept, tuple(ids))
-            self._free(session, session.limits.owed, session.limits.owed_bytes)
+            self._free(session, session.limits.unacked, session.limits.unacked_bytes)
         else:
             deliveries.push(tuple(ids), kept.envelope, session.limits)
         if deliveries.when_slow == "block" and publisher is not None:
@@ -310,10 +311,10 @@ class ClientSessions:
     def free_most(self, excess_bytes: int) -> bool:
         """Make room in the store at the cost of who is owed most; whether there was anybody."""
         durable = [each for each in self.by_name.values() if each.is_durable]
-        most = max(durable, key=lambda each: each.deliveries.owed_bytes, default=None)
-        if most is None or not most.deliveries.owed_bytes:
+        most = max(durable, key=lambda each: each.deliveries.unacked_bytes, default=None)
+        if most is None or not most.deliveries.unacked_bytes:
             return False
-        self._free(most, INTEGER_MAX, max(0, most.deliveries.owed_bytes - excess_bytes))
+        self._free(most, INTEGER_MAX, max(0, most.deliveries.unacked_bytes - excess_bytes))
         return True
 
     def acked(self, number: int, session: ClientSession) -> None:

@@ -177,13 +177,13 @@ class Deliveries:
         """Whether more waits than such a part of what may."""
         if self.unacked is not None:
             count, size = len(self.unacked), self.unacked.size
-            return count > limits.owed // part or size > limits.owed_bytes // part
+            return count > limits.unacked // part or size > limits.unacked_bytes // part
         return (
             len(self.queue) > limits.queue // part or self.queue.size > limits.queue_bytes // part
         )
 
     @property
-    def owed_bytes(self) -> int:
+    def unacked_bytes(self) -> int:
         """How much of it the store keeps."""
         return 0 if self.unacked is None else self.unacked.size
 

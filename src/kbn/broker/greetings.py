@@ -43,7 +43,7 @@ class Greetings:
         self.url = ""
         self._name = name
         self._by_name = by_name
-        self._tree = tree
+        self.tree = tree
         self._outbox = outbox
 
     def connected(self, neighbour: Neighbour) -> None:
@@ -57,7 +57,7 @@ class Greetings:
     def greet(self, neighbour: Neighbour) -> None:
         """Say who we are, in which epoch, and what we know."""
         link = neighbour.link
-        tree = self._tree
+        tree = self.tree
         view, states = ("", ()) if tree is None else (tree.view, tree.states)
         role = _ROLE_SEEN_FROM_THERE[neighbour.role]
         greet = Greet(
@@ -92,17 +92,17 @@ class Greetings:
         is_heard = greet.heard == neighbour.link.our_epoch
         if is_new_epoch or not is_heard:
             self.greet(neighbour)  # ahead of the session's frames: without it they are dropped
-        if self._tree is None:
+        if self.tree is None:
             return is_heard and greet.view == ""
-        is_in_tree = neighbour.name in self._tree.neighbours
-        return is_heard and greet.view == self._tree.view and is_in_tree
+        is_in_tree = neighbour.name in self.tree.neighbours
+        return is_heard and greet.view == self.tree.view and is_in_tree
 
     def _learn(self, greet: Greet, neighbour: Neighbour) -> bool:
         """Learn what a neighbour knows of the network; returns whether the tree is another now."""
-        if self._tree is None:
+        if self.tree is None:
             return False
-        changed = self._tree.set_link(neighbour.name, True)
-        news, tree_changed = self._tree.learn(greet.states)
+        changed = self.tree.set_link(neighbour.name, True)
+        news, tree_changed = self.tree.learn(greet.states)
         if news and not changed and not tree_changed:
             self.greet_connected(but=neighbour)
         return changed or tree_changed

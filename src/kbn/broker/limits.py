@@ -34,8 +34,8 @@ class LimitsGiven(TypedDict, total=False):
     queue: int
     queue_bytes: int
     publish_ahead: int
-    owed: int
-    owed_bytes: int
+    unacked: int
+    unacked_bytes: int
     block_s: float
 
 
@@ -43,8 +43,8 @@ class LimitsGiven(TypedDict, total=False):
 class ClientLimits:
     """What one client may use of a broker.
 
-    `queue` and `queue_bytes` bound what waits for it in memory, `owed` and `owed_bytes` what waits
-    for a durable client in the store. `block_s`: how long its slowness may stop publishers.
+    `queue` and `queue_bytes` bound what waits for it in memory, `unacked` and `unacked_bytes` what
+    waits for a durable client in the store. `block_s`: how long its slowness may stop publishers.
 
     What one subscription may be: `text_bytes` long as text or JSON, of so many `tokens` (in JSON,
     values), `filters`, `constraints` in one filter and `all_constraints` in all of them, `elements`
@@ -71,8 +71,8 @@ class ClientLimits:
     queue: int = 10_000
     queue_bytes: int = 64 << 20
     publish_ahead: int = 1_000
-    owed: int = 1_000_000
-    owed_bytes: int = 1 << 30
+    unacked: int = 1_000_000
+    unacked_bytes: int = 1 << 30
     block_s: float = 30.0
 
     def changed(self, given: LimitsGiven) -> ClientLimits:
@@ -96,6 +96,10 @@ class ClientLimits:
         """Raise `LimitError` when the text of a subscription, or its JSON, is too long to read."""
         _check("characters per subscription", len(text), self.text_bytes)
 
+    def check_size(self, size: int) -> None:
+        """Raise `LimitError` when the texts of a client's subscriptions are too long together."""
+        _check("characters in all subscriptions", size, self.subscription_bytes)
+
     def check_content(self, size: int) -> None:
         if size > self.content_bytes:
             _check("bytes per notification", size, self.content_bytes)
@@ -113,12 +117,12 @@ class ClientLimits:
 class BrokerLimits:
     """What a broker keeps in all.
 
-    `store_bytes`: in its store. `neighbour_owed_bytes`: in the store for one neighbour.
+    `store_bytes`: in its store. `neighbour_unacked_bytes`: in the store for one neighbour.
     `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost.
     """
 
     store_bytes: int = 16 << 30
-    neighbour_owed_bytes: int = 4 << 30
+    neighbour_unacked_bytes: int = 4 << 30
     neighbour_queue_bytes: int = 64 << 20
 
 

@@ -340,10 +340,12 @@ class Who(Message, frozen=True, tag="who"):
     """Asks a broker for its name, and answers with it; before anything else on a connection.
 
     `broker` is the speaker's name, empty for a client. Whoever connects knows an address only.
+    The speaker can speak from `version` up to `newest` (0: no more than `version`).
     """
 
     broker: NameOrNone = ""
     version: Number = VERSION
+    newest: Number = 0
 
 
 class Greet(Message, frozen=True, tag="greet"):

@@ -51,13 +51,17 @@ class NeighbourSessions:
         self.traffic = NeighbourTraffic(self.by_name, store, outbox)
         self.unmet = UnmetPeers(store, unacked_of)
         self._name = name
-        self._is_general = routing == "general"
-        self._routing = routing
         self._link_epoch = epoch << 20
         self._store = store
         self._unacked_of = unacked_of
-        tree = self.tree if self._is_general else None
-        self.greetings = Greetings(name, self.by_name, tree, outbox)
+        self.greetings = Greetings(name, self.by_name, None, outbox)
+        self.take_shape(routing)
+
+    def take_shape(self, routing: Routing) -> None:
+        """Be a broker of this shape from now on; only while there are no neighbours."""
+        self.routing = routing
+        self._is_general = routing == "general"
+        self.greetings.tree = self.tree if self._is_general else None
 
     # Who is one.
 
@@ -65,9 +69,9 @@ class NeighbourSessions:
         """Raise InvalidInputError when there can be no such neighbour."""
         if name == self._name:
             raise InvalidInputError(f"broker {name!r} cannot be its own neighbour")
-        if (self._routing == "hierarchical") == (role == "peer"):
+        if (self.routing == "hierarchical") == (role == "peer"):
             raise InvalidInputError(
-                f"a {self._routing} broker has no {role}: both sides must use the same routing"
+                f"a {self.routing} broker has no {role}: both sides must use the same routing"
             )
         others = (each for each in self.by_name.values() if each.name != name)
         if role == "parent" and name != moving_to and any(o.role == "parent" for o in others):

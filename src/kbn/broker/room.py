@@ -72,13 +72,13 @@ class Room:
     def queued(self, name: str, unacked: UnackedQueue) -> None:
         """A neighbour is owed more than before; one that was never met is known by its url."""
         size = unacked.size
-        if size > self._limits.neighbour_owed_bytes and name not in self.full:
+        if size > self._limits.neighbour_unacked_bytes and name not in self.full:
             self.full.add(name)
             self._outbox.note(StoreFull(Peer("broker", name), size))
 
     def acked(self, name: str, unacked: UnackedQueue) -> bool:
         """A neighbour is owed less than before; whether it may be owed more again."""
-        limit = self._limits.neighbour_owed_bytes
+        limit = self._limits.neighbour_unacked_bytes
         return name in self.full and unacked.size <= limit - limit // 8 and self.gone(name)
 
     def gone(self, name: str) -> bool:
@@ -95,5 +95,5 @@ class Room:
                     f"too much is kept for the broker {name!r}, which does not take it: publish "
                     "again when it does, or have it unlinked",
                     limit="bytes kept for a neighbour",
-                    maximum=self._limits.neighbour_owed_bytes,
+                    maximum=self._limits.neighbour_unacked_bytes,
                 )

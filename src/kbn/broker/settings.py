@@ -16,6 +16,7 @@ class SettingsGiven(TypedDict, total=False):
     """The fields of `Settings`, as arguments of `Broker`; None stands for what is usual."""
 
     routing: Routing
+    adapts: bool
     ontology: Ontology | None
     ontology_digest: str
     store: Store | None
@@ -35,12 +36,14 @@ class SettingsGiven(TypedDict, total=False):
 class Settings:
     """How a broker behaves.
 
-    `keeps` is False where the store does not outlive the process: durable requests are refused
-    then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is None on
-    links that neither lose nor reorder.
+    One that `adapts` takes the shape of the first neighbour that comes while it has none, whatever
+    its `routing`. `keeps` is False where the store does not outlive the process: durable requests
+    are refused then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is
+    None on links that neither lose nor reorder.
     """
 
     routing: Routing = "acyclic"
+    adapts: bool = False
     keeps: bool = True
     advertisements: bool = False
     authorizer: Authorizer = field(default_factory=AllowAll)

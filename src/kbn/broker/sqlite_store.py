@@ -163,7 +163,7 @@ class SqliteStore:
     def unacked(
         self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
     ) -> list[StoredUnacked]:
-        self._settle(peer)
+        self._bring_up(peer)
         statement = (
             "SELECT sequence, key, note, envelope, unacked.checksum, body.checksum"
             " FROM unacked LEFT JOIN body USING (key)"
@@ -192,7 +192,7 @@ class SqliteStore:
         return self._stored_bytes.get(peer, 0) + (0 if new is None else new.size)
 
     def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
-        self._settle(peer)
+        self._bring_up(peer)
         return self._query(
             "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
             " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
@@ -200,7 +200,7 @@ class SqliteStore:
         )
 
     def take_out(self, peer: Peer, sequence: int) -> None:
-        self._settle(peer)
+        self._bring_up(peer)
         if peer not in self._stored:
             return
         self._remove_unacked(peer, "sequence = ?", clamped(sequence))
@@ -329,7 +329,7 @@ class SqliteStore:
             raise no_publication(key)
         return int(found[0][0])
 
-    def _settle(self, peer: Peer) -> None:
+    def _bring_up(self, peer: Peer) -> None:
         """Bring the file to where the peer is."""
         self._apply(peer)
         if peer in self._new:

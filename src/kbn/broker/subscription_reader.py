@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from kbn.filters import Subscription, check_parts, decode_json
 from kbn.ontology import Ontology
 
-READ_MAX = 65_536
+READ_BYTES_MAX = 16 << 20
+"""So much text is remembered with what it says."""
+# A parsed subscription takes several times its text, and some room however short that is.
+PARSED_SHARE = 8
+PARSED_BYTES = 1024
 
 
 class SubscriptionReader:
     """Remembers what it has read; `clear` it when the ontology changes, with its prefixes."""
 
-    __slots__ = ("_read",)
+    __slots__ = ("_read", "size")
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, bool], Subscription] = {}
+        self.size = 0
 
     def read(
         self, text: str, ontology: Ontology | None, *, is_text: bool, tokens_max: int | None = None
@@ -27,15 +32,22 @@ class SubscriptionReader:
         """
         known = self._read.get((text, is_text))
         if known is None:
-            if len(self._read) >= READ_MAX:
-                self._read.clear()
             prefixes = None if ontology is None else ontology.prefixes
             known = _parsed(text, prefixes, tokens_max) if is_text else _decoded(text, tokens_max)
-            self._read[text, is_text] = known
+            self._remember(text, is_text, known)
         return known
 
     def clear(self) -> None:
         self._read.clear()
+        self.size = 0
+
+    def _remember(self, text: str, is_text: bool, read: Subscription) -> None:
+        """Remember one, after all others are forgotten if there is too much of it."""
+        size = PARSED_BYTES + PARSED_SHARE * len(text)
+        if self.size + size > PARSED_SHARE * READ_BYTES_MAX:
+            self.clear()
+        self.size += size
+        self._read[text, is_text] = read
 
 
 def _parsed(text: str, prefixes: Mapping[str, str] | None, tokens_max: int | None) -> Subscription:

@@ -108,7 +108,7 @@ class Neighbours:
         typer.Option(
             "--routing",
             help="The overlay's shape, the same at all brokers [default: hierarchical with "
-            "--parent, else acyclic].",
+            "--parent, acyclic with --peer, else that of the first neighbour that comes].",
         ),
     ] = None
     parent: Annotated[
@@ -134,6 +134,11 @@ class Neighbours:
         if self.routing is not None:
             return self.routing
         return RoutingMode.ACYCLIC if self.parent is None else RoutingMode.HIERARCHICAL
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it takes the shape of the first neighbour that comes."""
+        return self.routing is None and self.parent is None and not self.peer
 
     def links(self, token: str) -> list[LinkTo]:
         """The connections this broker makes."""
@@ -290,6 +295,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     settings = NodeSettings(
         options.known_as,
         routing=options.neighbours.mode.value,
+        adapts=options.neighbours.adapts,
         links=tuple(links),
         token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),

@@ -141,8 +141,8 @@ def _find_chunk(index: Index, encoded: EncodedTable, start: int, stop: int) -> t
     )
     if index.slabs.count == 0:
         return found, found_start
-    more, owner = kernels.slab.scan_many(
-        hits, hit_start, index.slabs.with_tokens, view.slabs, view.codes, view.stamps, points
+    more, owner = kernels.slab.scan(
+        hits, hit_start, False, view.slabs, view.lanes, view.codes, view.stamps, points
     )
     return kernels.batch.merge_by_event(found, found_start, more, owner)  # type: ignore[no-any-return]
 

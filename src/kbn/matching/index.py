@@ -7,7 +7,8 @@ reach them in the trie: a slab costs every notification a little for every filte
 only those that get there.
 
 The grid, the ranks and the placement are estimates from what is stored, made anew each time the
-index has doubled: an addition costs a constant amount on average, and a rebuild now and then.
+index has doubled, or an eighth of the slabs' filters came one by one: an addition costs a constant
+amount on average, and a rebuild now and then.
 """
 
 from __future__ import annotations
@@ -22,13 +23,22 @@ import numpy as np
 from kbn.filters import Bag, Constraint, Family, Filter, accepts
 from kbn.matching.bag_decisions import BagDecisions
 from kbn.matching.codes import Decoder, Encoder
+from kbn.matching.costs import cheaper_in_slabs
 from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
+from kbn.matching.kernels.lane import weigh
 from kbn.matching.kernels.one import match_one
-from kbn.matching.kernels.slab import choose_slabs, scan_many
+from kbn.matching.kernels.slab import scan
 from kbn.matching.kernels.trie import walk_many
-from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieArrays
+from kbn.matching.kernels.views import (
+    Codes,
+    LaneArrays,
+    Points,
+    SlabArrays,
+    Stamps,
+    TrieArrays,
+)
 from kbn.matching.metering import cost_of, current
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
@@ -37,9 +47,6 @@ from kbn.matching.tokens import MEMO_MAX, TokenTable
 from kbn.matching.trie import Trie
 from kbn.ontology import Ontology
 
-# A filter with ranges goes to the trie when its tokens let fewer than this share of notifications
-# through: a visit there costs about 30 ns, a place in a slab about 0.1 ns for every notification.
-TRIE_SHARE_MAX = 1 / 256
 REBUILD_MIN = 1024
 
 
@@ -72,7 +79,6 @@ class Index:
         self.placed_count = 0
         self.built_count = 0
         self.residual_evaluator = ResidualEvaluator(self.ontology)
-        self._selectivities = np.zeros(0, np.float64)
         self.own_scratch()
 
     def own_scratch(self) -> None:
@@ -123,7 +129,6 @@ class Index:
         """Order, grid and placement anew, from the groups that are alive."""
         groups = self.groups
         members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
-        self._selectivities = np.zeros(0, np.float64)
         self._group_residuals = {}
         self.trie = Trie()
         self.slabs = Slabs()
@@ -132,9 +137,9 @@ class Index:
         frequencies, _, _ = token_frequencies(members, groups.view(), len(self.table))
         self.trie.set_ranks(frequencies)
         in_slabs = self._choose(members)
-        if in_slabs.any():
-            self.slabs.set_grid(members[in_slabs], groups, len(self.encoder.axes))
-        self._insert(members)
+        if in_slabs.any() and not in_slabs.all():
+            self._lay_lanes(members[in_slabs])
+        self._put(members[~in_slabs], members[in_slabs])
         self.trie.trim()
         self.trie.lay_blocks(groups)
         self.built_count = self.placed_count
@@ -144,39 +149,35 @@ class Index:
         self._view = None
 
     def _choose(self, members: Array) -> Array:
-        """Which of the groups belong in the slabs."""
-        headers = self.groups.code[self.groups.code_start[members]]
-        if not (headers >> 48).any():
-            return np.zeros(members.shape[0], bool)
-        chosen: Array = choose_slabs(
-            members, self.groups.view(), self._selectivity(), TRIE_SHARE_MAX
-        )
-        return chosen
+        """Which of the groups belong in the slabs, by what each would cost here and there."""
+        self._lay_lanes(members)
+        weights = weigh(members, self.groups.view(), self.slabs.lanes.view())
+        return cheaper_in_slabs(weights, members, self.groups.view())
 
-    def _selectivity(self) -> Array:
-        """The tokens' selectivity, worked out anew when their number has grown by a quarter."""
-        known, count = self._selectivities, len(self.table)
-        if known.shape[0] * 5 < count * 4:
-            known = np.array(self.table.selectivity(), np.float64)
-        elif known.shape[0] < count:
-            known = np.concatenate((known, np.full(count - known.shape[0], TRIE_SHARE_MAX)))
-        self._selectivities = known
-        return known
+    def _lay_lanes(self, members: Array) -> None:
+        self.slabs.lanes.lay(members, self.groups, len(self.encoder.axes), self.table)
 
     def _insert(self, members: Array) -> None:
+        """Place a few more groups, with lanes and ranks as they are."""
+        lanes = self.slabs.lanes
+        lanes.cover(len(self.table), len(self.encoder.axes))
+        weights = weigh(members, self.groups.view(), lanes.view())
+        in_slabs = cheaper_in_slabs(weights, members, self.groups.view())
+        self._put(members[~in_slabs], members[in_slabs])
+        if self.slabs.too_loose:
+            self.rebuild()
+
+    def _put(self, in_trie: Array, in_slabs: Array) -> None:
         groups = self.groups
         self.trie.cover_tokens(len(self.table))
-        in_slabs = self._choose(members)
-        for part in np.array_split(members[~in_slabs], 1 + members.shape[0] // 500_000):
+        for part in np.array_split(in_trie, 1 + in_trie.shape[0] // 500_000):
             _, tokens, longest = token_frequencies(part, groups.view(), len(self.table))
             self.trie.insert(part, groups, tokens, longest)
-        ranged = members[in_slabs]
-        if ranged.shape[0]:
-            self.slabs.cover_axes(len(self.encoder.axes))
-            headers = groups.code[groups.code_start[ranged]]
-            self.slabs.insert(ranged, groups, bool(np.any(headers & ((1 << 34) - 1))))
-        self.placed[members] = True
-        self.placed_count += members.shape[0]
+        if in_slabs.shape[0]:
+            self.slabs.insert(in_slabs, groups)
+        for part in (in_trie, in_slabs):
+            self.placed[part] = True
+            self.placed_count += part.shape[0]
         self._view = None
 
     # --- asking --------------------------------------------------------------------------------
@@ -230,8 +231,8 @@ class Index:
         hit, hit_start = np.array(hits, np.int64), np.array(starts, np.int64)
         found, at = walk_many(hit, hit_start, view.trie, view.codes, view.stamps, points)
         if self.slabs.count:
-            more, owner = scan_many(
-                hit, hit_start, self.slabs.with_tokens, view.slabs, view.codes, view.stamps, points
+            more, owner = scan(
+                hit, hit_start, False, view.slabs, view.lanes, view.codes, view.stamps, points
             )
             found, at = merge_by_event(found, at, more, owner)
         if (found & 1).any():
@@ -330,7 +331,7 @@ class Index:
 
     def axis_room(self, rows: int) -> Points:
         """Room for the points of so many notifications, none of them set."""
-        return _room_for_points(rows, max(len(self.encoder.axes), self.slabs.axes))
+        return _room_for_points(rows, len(self.encoder.axes))
 
     def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
         """The kernel's answer for hit tokens and the points as they are set."""
@@ -390,6 +391,7 @@ class Index:
             self.groups.view(),
             self.trie.view(),
             self.slabs.view(),
+            self.slabs.lanes.view(),
         )
 
 
@@ -403,11 +405,13 @@ class IndexView:
     codes: Codes
     trie: TrieArrays
     slabs: SlabArrays
+    lanes: LaneArrays
 
     @cached_property
     def arrays(self) -> tuple[Any, ...]:
         """The same as plain tuples, as `match_one` takes it."""
-        return tuple(map(tuple, (self.points, self.stamps, self.codes, self.trie, self.slabs)))
+        parts = (self.points, self.stamps, self.codes, self.trie, self.slabs, self.lanes)
+        return tuple(map(tuple, parts))
 
 
 def _room_for_points(rows: int, axes: int) -> Points:

@@ -17,6 +17,7 @@ import json
 import shutil
 import tempfile
 from copy import copy
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ import pyarrow as pa
 from kbn.errors import InvalidInputError
 from kbn.filters import Family, constraint_from_json, constraint_to_json
 from kbn.matching import groups as groups_module
+from kbn.matching import lanes as lanes_module
 from kbn.matching import slabs as slabs_module
 from kbn.matching import trie as trie_module
 from kbn.matching.index import TOMBSTONE, Index
@@ -41,15 +43,16 @@ _PARTS = {
         ("group_count", "entry_count", "subscription_count", "dead_groups"),
     ),
     "trie": (trie_module.ARRAYS, ("node_count", "bits")),
-    "slabs": (slabs_module.ARRAYS, ("count", "axes", "with_tokens")),
+    "slabs": (slabs_module.ARRAYS, slabs_module.COUNTS),
+    "slabs.lanes": (lanes_module.ARRAYS, ("count",)),
 }  # fmt: skip
 
 
 def shared(index: Index) -> Index:
     """A second index over the same arrays and tables."""
     twin = copy(index)
-    for part in _PARTS:
-        setattr(twin, part, copy(getattr(index, part)))
+    twin.groups, twin.trie, twin.slabs = copy(index.groups), copy(index.trie), copy(index.slabs)
+    twin.slabs.lanes = copy(index.slabs.lanes)
     twin.own_scratch()
     return twin
 
@@ -57,7 +60,7 @@ def shared(index: Index) -> Index:
 def unshare(index: Index) -> None:
     """Give the index arrays of its own."""
     for part, (arrays, _) in _PARTS.items():
-        owner = getattr(index, part)
+        owner = attrgetter(part)(index)
         for name in arrays:
             setattr(owner, name, np.array(getattr(owner, name)))
     index.placed = np.array(index.placed)
@@ -118,7 +121,7 @@ def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
     index = matcher.index
     _read_tables(index, directory)
     for part, (arrays, counts) in _PARTS.items():
-        owner = getattr(index, part)
+        owner = attrgetter(part)(index)
         for name in arrays:
             setattr(owner, name, np.load(directory / f"{part}.{name}.npy", mmap_mode="c"))
         for name in counts:
@@ -141,7 +144,7 @@ def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
         "built_count": index.built_count,
     }
     for part, (arrays, counts) in _PARTS.items():
-        owner = getattr(index, part)
+        owner = attrgetter(part)(index)
         for name in arrays:
             np.save(directory / f"{part}.{name}.npy", getattr(owner, name))
         manifest[part] = {name: _plain(getattr(owner, name)) for name in counts}

@@ -33,10 +33,10 @@ class WorldLimits:
         rng = Random(f"limits of {seed}")
         if rng.random() >= LIMITED_SHARE:
             return None
-        owed, owed_bytes = rng.choice([(MANY, MANY), (rng.randint(2, 12), MANY), (MANY, 500)])
+        unacked, unacked_bytes = rng.choice([(MANY, MANY), (rng.randint(2, 12), MANY), (MANY, 500)])
         clients = ClientLimits(
-            owed=owed,
-            owed_bytes=owed_bytes,
+            unacked=unacked,
+            unacked_bytes=unacked_bytes,
             queue=rng.choice([2, 5, 1000]),
             queue_bytes=rng.choice([2_000, MANY]),
             publish_ahead=rng.choice([4, 20, 1000]),
@@ -44,7 +44,7 @@ class WorldLimits:
         )
         broker = BrokerLimits(
             store_bytes=rng.choice([500, 2_000, MANY, MANY]),
-            neighbour_owed_bytes=rng.choice([150, 600, MANY, MANY]),
+            neighbour_unacked_bytes=rng.choice([150, 600, MANY, MANY]),
             neighbour_queue_bytes=rng.choice([2_000, MANY]),
         )
         return cls(clients, broker, rng.choice([(1, 3), (2, 1000)]), rng.choice([0.0, 0.5]))
@@ -68,7 +68,7 @@ class WorldLimits:
             if len(queue) > limits.queue or queue.size > limits.queue_bytes:
                 return f"{len(queue)} in the queue of {session.name} at {broker.name}"
             if unacked is not None and (
-                len(unacked) > limits.owed or unacked.size > limits.owed_bytes
+                len(unacked) > limits.unacked or unacked.size > limits.unacked_bytes
             ):
                 return f"{session.name} is owed {len(unacked)}, {unacked.size} bytes"
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
 from kbn.broker import AnyMessage, FrameError, FrameReader, wire
@@ -100,9 +100,11 @@ class Connection(asyncio.Protocol):
         """Have a message written at the next flush."""
         self._out.append(wire.encode(message))
 
-    def send_all(self, messages: Iterable[AnyMessage]) -> list[InvalidInputError]:
+    def send_all(
+        self, messages: Iterable[AnyMessage], encode: Callable[[AnyMessage], bytes] = wire.encode
+    ) -> list[InvalidInputError]:
         """Write messages at once; why those were left out that have no form in bytes."""
-        problems, out, encode = [], self._out, wire.encode
+        problems, out = [], self._out
         for message in messages:
             try:
                 out.append(encode(message))

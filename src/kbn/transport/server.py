@@ -18,7 +18,16 @@ from random import Random
 from time import thread_time
 from typing import Any, assert_never
 
-from kbn.broker import Broker, FrameError, Node, NodeSettings, StoreError, notes
+from kbn.broker import (
+    AnyMessage,
+    Broker,
+    FrameError,
+    Node,
+    NodeSettings,
+    StoreError,
+    notes,
+    wire,
+)
 from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
 from kbn.errors import KbnError
@@ -33,7 +42,7 @@ from kbn.transport.turn_times import TurnTimes
 from kbn.transport.urls import Address
 
 TICK_S = 0.2
-OPENING_BYTES_MAX = 1 << 20
+OPENING_BYTES_MAX = 1 << 16  # of a first message: anybody may send that much
 CLOSE_S = 5.0
 log = logging.getLogger("kbn.transport")
 
@@ -258,11 +267,12 @@ class BrokerServer:
 
     def _send(self, effect: effects.Send) -> None:
         """Write all messages at once, and report how much of them waits."""
-        id, messages, is_cut_short = effect
+        id, messages, is_cut_short, in_older = effect
         connection = self._connections.get(id)
         if connection is None:
             return
-        for problem in connection.send_all(messages):
+        encode = self._encode_older if in_older else wire.encode
+        for problem in connection.send_all(messages, encode):
             log.error("%s cannot send: %s", self.node.name, problem)
         waiting = connection.unwritten_bytes
         report = events.Stalled if connection.is_paused else events.Writable
@@ -270,6 +280,11 @@ class BrokerServer:
             self.tell(report(id, waiting))
         elif waiting:
             self._events.append(report(id, waiting))  # it can wait for the next turn
+
+    def _encode_older(self, message: AnyMessage) -> bytes:
+        """A frame in the version before; no bytes when that has no such message."""
+        body = self.node.settings.wire.older(wire.encode(message)[wire.HEADER_BYTES :])
+        return b"" if body is None else len(body).to_bytes(wire.HEADER_BYTES, "big") + body
 
     def _note(self, note: notes.Note) -> None:
         log_note(self.node.name, note)

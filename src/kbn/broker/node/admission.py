@@ -1,4 +1,4 @@
-"""Who may come in: versions, certificates, tokens, and which of two connections is kept."""
+"""Who may come in: certificates, tokens, and which of two connections is kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Literal
 
 from kbn.broker.access import Authorizer, Permission, admits_broker
-from kbn.broker.messages import VERSION, Bye, Connect, Greet, Who
+from kbn.broker.messages import Bye, Connect, Greet
 from kbn.broker.node.connections import NodeConnection
 from kbn.broker.node.guesses import Guesses
 from kbn.broker.node.settings import NodeSettings
-from kbn.broker.wire import FrameError
 from kbn.errors import InvalidInputError
 
 
@@ -84,12 +83,6 @@ def authorizer_of(settings: NodeSettings) -> Authorizer:
 
 def _proved(permission: Permission | None) -> Permission | None:
     return None if permission is None else replace(permission, known_by="proof")
-
-
-def check_version(opening: Connect | Greet | Who) -> None:
-    """Refuse another version of the protocol."""
-    if opening.version != VERSION:
-        raise FrameError(f"version {opening.version} of the protocol; here it is {VERSION}")
 
 
 def kept_of_two(us: str, them: str) -> Literal["ours", "theirs"]:

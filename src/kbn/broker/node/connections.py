@@ -33,6 +33,7 @@ class NodeConnection:
     peer: Peer | None = None
     epoch: int = 0
     token: str = ""
+    is_older: bool = False  # the other side speaks the version before
     inbox: Inbox = field(default_factory=Inbox)
     is_closing: bool = False
     is_superseded: bool = False  # the peer has come again: what still comes here is not for us

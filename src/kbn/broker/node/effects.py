@@ -13,11 +13,13 @@ class Send(NamedTuple):
 
     The node takes them as written: report `Writable` or `Stalled` when some of it waits.
     `is_cut_short`: more is to come than there was room for, so report in any case, without delay.
+    `in_older`: the other side speaks the version before; see `WireVersions.older`.
     """
 
     connection: int
     messages: list[AnyMessage]
     is_cut_short: bool = False
+    in_older: bool = False
 
 
 class Close(NamedTuple):

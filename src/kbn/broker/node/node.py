@@ -56,7 +56,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.messages import Send as BrokerSend
 from kbn.broker.node import effects, events, notes
-from kbn.broker.node.admission import Admission, authorizer_of, check_version
+from kbn.broker.node.admission import Admission, authorizer_of
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node.effects import Effect, LimitFrames, Send
 from kbn.broker.node.inboxes import FRAMES_AT_ONCE, Inboxes
@@ -100,6 +100,7 @@ class Node:
         self.broker = Broker(
             settings.name,
             routing=settings.routing,
+            adapts=settings.adapts,
             ontology=settings.ontology,
             ontology_digest=settings.digest,
             store=self.store,
@@ -283,7 +284,10 @@ class Node:
         """Add what the frames say to the batch, as far as they can be understood."""
         decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
         batch = self._batch
+        body = b""
         try:
+            if connection.is_older:
+                frames = [each for each in map(self._newer, frames) if each is not None]
             for body in frames:
                 self._work.done += MESSAGE + len(body) // BYTES_DECODED
                 message = decode(body)
@@ -293,6 +297,13 @@ class Node:
         except FrameError as error:
             if not self._is_refusal(connection, body):
                 self.connections.refuse(connection, str(error), FrameError.__name__)
+
+    def _newer(self, body: bytes) -> bytes | None:
+        """A message of the version before in the form of the newest."""
+        try:
+            return self.settings.wire.newer(body)
+        except InvalidInputError as error:
+            raise FrameError(str(error)) from None
 
     def _is_refusal(self, connection: NodeConnection, body: bytes) -> bool:
         """Whether a broker that we have greeted says that it will not have us."""
@@ -364,6 +375,9 @@ class Node:
             while frames and connection.is_open_to_anybody and not connection.is_closing:
                 if connection.stage == "asked":
                     answer = decode_name(frames[0])
+                    if isinstance(answer, Who):
+                        agreed = self.settings.wire.agreed(answer.version, answer.newest)
+                        self._speak(connection, agreed)
                     self._sends += self._neighbours.named(connection, answer, self._now)
                     frames = frames[1:]
                 else:
@@ -372,23 +386,32 @@ class Node:
             self.connections.refuse(connection, str(error), type(error).__name__)
         return frames
 
+    def _who(self) -> Who:
+        """Our name, and the versions that we speak."""
+        wire = self.settings.wire
+        return Who(self.name, wire.oldest, wire.newest if wire.newest > wire.oldest else 0)
+
+    def _speak(self, connection: NodeConnection, version: int) -> None:
+        """Speak a version with the other side from now on."""
+        connection.is_older = version != self.settings.wire.newest
+
     def _opening(self, connection: NodeConnection, frames: list[bytes]) -> list[bytes]:
         opening = decode_opening(frames[0])
         match opening:
             case Who():
-                check_version(opening)
+                self.settings.wire.agreed(opening.version, opening.newest)
                 if connection.stage == "introduced":
                     raise FrameError("you have asked before: say connect, or greet")
                 connection.stage = "introduced"
-                self.connections.send(connection, Who(self.name))
+                self.connections.send(connection, self._who())
                 return frames[1:]
             case Connect():
-                check_version(opening)
+                self._speak(connection, self.settings.wire.agreed(opening.version))
                 if not self._client_came(connection, opening):
                     connection.inbox.put_back(frames)
                     return []
             case Greet():
-                check_version(opening)
+                self._speak(connection, self.settings.wire.agreed(opening.version))
                 self._admission.check_broker(opening, connection, self._now)
                 self._sends += self._neighbours.came(connection, opening, self._now)
             case Bye():
@@ -439,7 +462,7 @@ class Node:
         limit = self.settings.server_limits.connections
         if link is not None:
             self._neighbours.links.opened(link, self._now)
-            self.connections.send(connection, Who(self.name))
+            self.connections.send(connection, self._who())
         elif link_id is not None:
             self.connections.close(connection)  # the link has ended meanwhile
         elif len(self.connections.all) > limit:
@@ -551,9 +574,17 @@ class Node:
             connection = bound.get(to)
             if connection is None or connection.is_closing:
                 continue
+            if kind is Greet:
+                message = self._in_version(connection, message)  # type: ignore[arg-type]
             gathered[connection].append(message)
             if kind is Refused:
                 self._note_refusal(connection, to, message)  # type: ignore[arg-type]
+
+    def _in_version(self, connection: NodeConnection, greet: Greet) -> Greet:
+        """A greeting that says which version is spoken here."""
+        wire = self.settings.wire
+        version = wire.oldest if connection.is_older else wire.newest
+        return greet if greet.version == version else replace(greet, version=version)
 
     def _note_refusal(self, connection: NodeConnection, to: Peer, refused: Refused) -> None:
         what, _, kind, reason = refused.what, refused.reference, refused.kind, refused.reason
@@ -571,7 +602,7 @@ class Node:
                     is_cut_short = attached.deliveries.room_bytes <= 0
                     if not is_cut_short:
                         attached.deliveries.room_bytes = self._room_bytes
-            to_send.append(Send(connection.id, messages, is_cut_short))
+            to_send.append(Send(connection.id, messages, is_cut_short, connection.is_older))
         return to_send
 
     # What an administrator asks.

@@ -10,6 +10,7 @@ from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
+from kbn.broker.wire_versions import WIRE, WireVersions
 from kbn.ontology import Ontology
 
 Role = Literal["peer", "parent", "child"]
@@ -51,6 +52,7 @@ class LinkTo:
 class NodeSettings:
     """The configuration of one node.
 
+    One that `adapts` takes the shape of the first neighbour that comes while it has none.
     `token` is what it shows where it was not told another: at a broker that it is moved to.
     Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
     are refused. `check_url` raises `InvalidInputError` for what is no address. `ontology_digest` is
@@ -60,6 +62,7 @@ class NodeSettings:
 
     name: str
     routing: Routing = "acyclic"
+    adapts: bool = False
     links: tuple[LinkTo, ...] = ()
     token: str = ""
     ontology: Ontology | None = None
@@ -73,6 +76,7 @@ class NodeSettings:
     advertisements: bool = False
     keeps_roots: bool = False
     checks_certificates: bool = False
+    wire: WireVersions = WIRE
     check_url: Callable[[str], None] = lambda url: None
     retransmit_s: float | None = None
 

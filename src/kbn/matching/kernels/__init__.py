@@ -7,9 +7,30 @@ from pathlib import Path
 from kbn.kernel_folder import kept
 
 with kept(Path(__file__).parent) as _ours:
-    from kbn.matching.kernels import batch, code, encoding, one, scanning, slab, trie
+    from kbn.matching.kernels import (
+        batch,
+        code,
+        encoding,
+        lane,
+        layout,
+        one,
+        scanning,
+        slab,
+        trie,
+    )
 
-__all__ = ["are_compiled", "batch", "code", "encoding", "one", "scanning", "slab", "trie"]
+__all__ = [
+    "are_compiled",
+    "batch",
+    "code",
+    "encoding",
+    "lane",
+    "layout",
+    "one",
+    "scanning",
+    "slab",
+    "trie",
+]
 
 
 def are_compiled() -> bool:

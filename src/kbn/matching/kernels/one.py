@@ -10,23 +10,24 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.kernels.slab import SLAB_WORDS, cells_of, scan_slab
+from kbn.matching.kernels.slab import scan
 from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
-from kbn.matching.kernels.views import Codes, Points, SlabArrays, Stamps, TrieArrays
+from kbn.matching.kernels.views import Codes, LaneArrays, Points, SlabArrays, Stamps, TrieArrays
 
 
 @njit(cache=True)
 def match_one(hits, covering, view):
     """The groups satisfied by one notification, in the form `emit` gives them.
 
-    `view` holds the fields of `Points` (of one row), `Stamps`, `Codes`, `TrieArrays` and
-    `SlabArrays`, a plain tuple each. With `covering`, see `verify`.
+    `view` holds the fields of `Points` (of one row), `Stamps`, `Codes`, `TrieArrays`, `SlabArrays`
+    and `LaneArrays`, a plain tuple each. With `covering`, see `verify`.
     """
     points = Points(*view[0])
     stamps = Stamps(*view[1])
     codes = Codes(*view[2])
     trie = TrieArrays(*view[3])
     slabs = SlabArrays(*view[4])
+    lanes = LaneArrays(*view[5])
     end = stamp_hits(hits, 0, hits.shape[0], stamps)
     sort_by_rank(hits, 0, end, trie.rank)
     found = np.empty(256, np.int64)
@@ -34,11 +35,12 @@ def match_one(hits, covering, view):
     found, count, stack = walk(
         hits, 0, end, trie, codes, stamps, points, 0, covering, found, 0, stack
     )
-    if slabs.slab_count > 0:
-        cells = cells_of(points, slabs)
-        failed = np.empty(SLAB_WORDS, np.uint64)
-        for slab in range(slabs.slab_count):
-            found, count = scan_slab(
-                slab, slabs, cells, codes, stamps, points, 0, covering, failed, found, count
-            )
-    return found[:count]
+    if slabs.slab_count == 0:
+        return found[:count]
+    hit_start = np.zeros(2, np.int64)
+    hit_start[1] = end
+    more, _ = scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points)
+    both = np.empty(count + more.shape[0], np.int64)
+    both[:count] = found[:count]
+    both[count:] = more
+    return both

@@ -1,18 +1,23 @@
-"""Kernels of the slabs: filters by their ranges, as bit sets (compiled by Numba; arrays only).
+"""Kernels of the slabs: scanning filters by bit sets (compiled by Numba; arrays only).
 
-Per slab of 2,048 filters, per axis and grid cell, a row of bits says which filters fail there. One
-notification ORs one row per axis; the zeros left are candidates. Of each candidate the narrowest
-range, its pivot, is compared first, from arrays that lie in slab order, and only then the whole
-code. A bulk load sorts filters by pivot, so that most slabs have one pivot axis and a narrow hull
-of pivots, and a notification outside the hull passes the whole slab by. (The bit sets are HEM's
-idea; cutting them into slabs keeps one slab's rows in the cache while a batch goes over it.)
+A slab holds up to 1,024 filters that ask for similar things (see `layout.py`). On each lane it has
+a row of bits per cell: which filters fail there. One notification ORs a row per lane; the zeros
+left are candidates, and what the masks left open is checked for them alone. (The bit sets are
+HEM's idea; cutting them into slabs keeps the rows in the cache while a batch goes over them.)
 
-    rows[slab, axis, cell]  bit set = the filter fails there; cell 0 stands for "axis absent",
-                            cells 1… lie between the axis' grid points
-    idle[slab]              bit set = no filter in that place
-    members, pivot_*        per place: the group, and its narrowest range
-    copy, copy_start        the codes once more, in the order of places: near each other in memory
-    hull_*                  per slab: the axis all its pivots share, or -1, and their hull
+    hull_lane, hull_mask   per slab, two lanes on which all its filters ask something (else the
+                           lane of ones), and the cells in which some filter may pass: most slabs
+                           are passed over by these two
+    local_*                per slab, a finer grid for its first lane, if that is an axis (else -1)
+    lane_start, lane_of    the lanes of a slab, in fours; `row_of` gives the row of each cell
+    rows                   the rows; NOBODY_FAILS and ALL_FAIL are shared by all slabs
+    idle                   per slab, bit set = no filter in that place
+    members                per place, the group
+    check_start, checks    per place, where its checks begin << 1 | whether its whole code must be
+                           verified; a check is (axis, low, high) in float32, or (-1, token, -)
+
+Rounding is monotone, so a float32 that lies strictly between two rounded bounds lies between the
+bounds, and one outside lies outside. Only one that equals a rounded bound is verified in full.
 """
 
 from __future__ import annotations
@@ -20,18 +25,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.kernels.code import (
-    emit,
-    first_range,
-    grown,
-    range_count,
-    token_count,
-    verify,
-)
+from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
+from kbn.matching.kernels.lane import SEVERAL, cell_of, mark_events
+from kbn.matching.kernels.views import Positions
 
-SLAB = 2048
+SLAB = 1024
 SLAB_WORDS = SLAB // 64
-ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+NOBODY_FAILS = 0
+ALL_FAIL = 1
 
 _ONE = np.uint64(1)
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -41,220 +42,163 @@ for _i in range(64):
 
 
 @njit(cache=True)
-def _lowest_bit(word):
+def lowest_bit(word):
     """The position of the only set bit of `word`, by a de Bruijn sequence."""
     return _POSITIONS[(word * _DE_BRUIJN) >> np.uint64(58)]
 
 
+# The functions below take arrays one by one: to take an array out of a named tuple counts a
+# reference up and down, which costs more than what is done with it here.
+
+
 @njit(cache=True)
-def cell_of(grid, axis, size, value):
-    """1 + the number of grid points at or below `value`."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) >> 1
-        if grid[axis, middle] <= value:
-            low = middle + 1
+def _visitors(first, first_hull, second, second_hull, out):
+    """The notifications that lie inside both hulls of a slab, into `out`; their number."""
+    count = 0
+    for event in range(first.shape[0]):
+        out[count] = event
+        count += (first[event] & first_hull != 0) & (second[event] & second_hull != 0)
+    return count
+
+
+@njit(cache=True)
+def _pick(start, end, cells, lane_of, row_of, picked):
+    """The rows of one notification's cells, into `picked`; whether it lies in several of a lane."""
+    several = False
+    for i in range(start, end):
+        cell = cells[lane_of[i]]
+        if cell == SEVERAL:
+            several = True
+            picked[i - start] = NOBODY_FAILS
         else:
-            high = middle
-    return low + 1
+            picked[i - start] = row_of[i, cell]
+    return several
 
 
 @njit(cache=True)
-def find_pivots(groups, codes, grid, grid_size):
-    """The axis, low and high of each group's narrowest range.
-
-    Widths on different axes compare by the share of the grid they span, in a cell by length.
-    """
-    axes = np.empty(groups.shape[0], np.int32)
-    lows = np.empty(groups.shape[0], np.float64)
-    highs = np.empty(groups.shape[0], np.float64)
-    for i in range(groups.shape[0]):
-        start = codes.start[groups[i]]
-        position = first_range(codes.words, start)
-        narrowest = np.inf
-        for _ in range(range_count(codes.words[start])):
-            axis = codes.words[position] & 0xFFFFFF
-            low, high = codes.as_float[position + 1], codes.as_float[position + 2]
-            size = grid_size[axis]
-            cells = cell_of(grid, axis, size, high) - cell_of(grid, axis, size, low) + 1
-            width = cells / (size + 1)
-            if cells == 1 and size > 1:
-                spread = grid[axis, size - 1] - grid[axis, 0]
-                width = min(width, (high - low) / spread)
-            if width < narrowest:
-                narrowest = width
-                axes[i], lows[i], highs[i] = axis, low, high
-            position += 3
-    return axes, lows, highs
-
-
-@njit(cache=True)
-def insert_slabs(groups, pivots, first_place, codes, slabs):
-    """Put the groups, with their pivots, into the places from `first_place` on."""
-    axes, lows, highs = pivots
-    for i in range(groups.shape[0]):
-        place = first_place + i
-        slab = place // SLAB
-        if place % SLAB == 0:
-            slabs.hull_axis[slab] = axes[i]
-            slabs.hull_low[slab], slabs.hull_high[slab] = lows[i], highs[i]
-        elif slabs.hull_axis[slab] != axes[i]:
-            slabs.hull_axis[slab] = -1
-        slabs.hull_low[slab] = min(slabs.hull_low[slab], lows[i])
-        slabs.hull_high[slab] = max(slabs.hull_high[slab], highs[i])
-        slabs.pivot_axis[place] = axes[i]
-        slabs.pivot_low[place], slabs.pivot_high[place] = lows[i], highs[i]
-        slabs.members[place] = groups[i]
-        _copy_code(groups[i], place, codes, slabs)
-        _mark_failing(groups[i], place, codes, slabs)
-
-
-@njit(cache=True)
-def _copy_code(group, place, codes, slabs):
-    start = codes.start[group]
-    length = codes.start[group + 1] - start
-    to = slabs.copy_start[place]
-    slabs.copy_start[place + 1] = to + length
-    for k in range(length):
-        slabs.copy[to + k] = codes.words[start + k]
-
-
-@njit(cache=True)
-def _mark_failing(group, place, codes, slabs):
-    """Set the filter's bit in the row of every cell that its range on that axis leaves out."""
-    slab = place // SLAB
-    word = (place % SLAB) >> 6
-    bit = _ONE << np.uint64(place & 63)
-    slabs.idle[slab, word] &= ~bit
-    start = codes.start[group]
-    position = first_range(codes.words, start)
-    for _ in range(range_count(codes.words[start])):
-        axis = codes.words[position] & 0xFFFFFF
-        size = slabs.grid_size[axis]
-        first = cell_of(slabs.grid, axis, size, codes.as_float[position + 1])
-        last = cell_of(slabs.grid, axis, size, codes.as_float[position + 2])
-        for cell in range(size + 2):
-            if cell < first or cell > last:
-                slabs.rows[slab, axis, cell, word] |= bit
-        position += 3
-
-
-@njit(cache=True)
-def collect_bounds(groups, codes):
-    """Both bounds of every range of the groups, and the axis of each."""
-    total = 0
-    for i in range(groups.shape[0]):
-        total += 2 * range_count(codes.words[codes.start[groups[i]]])
-    axis_of = np.empty(total, np.int64)
-    bounds = np.empty(total, np.float64)
-    at = 0
-    for i in range(groups.shape[0]):
-        start = codes.start[groups[i]]
-        position = first_range(codes.words, start)
-        for _ in range(range_count(codes.words[start])):
-            axis_of[at] = axis_of[at + 1] = codes.words[position] & 0xFFFFFF
-            bounds[at] = codes.as_float[position + 1]
-            bounds[at + 1] = codes.as_float[position + 2]
-            at += 2
-            position += 3
-    return axis_of, bounds
-
-
-@njit(cache=True)
-def choose_slabs(groups, codes, selectivity, share_max):
-    """Which groups belong in the slabs: those with ranges whose tokens select too little."""
-    chosen = np.zeros(groups.shape[0], np.bool_)
-    for i in range(groups.shape[0]):
-        start = codes.start[groups[i]]
-        header = codes.words[start]
-        if range_count(header) == 0:
-            continue
-        share = 1.0
-        for k in range(start + 1, start + 1 + token_count(header)):
-            share *= selectivity[codes.words[k]]
-        chosen[i] = share > share_max
-    return chosen
-
-
-@njit(cache=True)
-def cells_of(points, slabs):
-    """Per notification and axis, its cell; axes rounded up to whole quartets."""
-    events = points.values.shape[0]
-    cells = np.zeros((events, (slabs.axes + 3) // 4 * 4), np.int64)
-    for event in range(events):
-        for axis in range(slabs.axes):
-            if points.present[event, axis]:
-                size = slabs.grid_size[axis]
-                cells[event, axis] = cell_of(slabs.grid, axis, size, points.values[event, axis])
-    return cells
-
-
-@njit(cache=True)
-def scan_slab(slab, slabs, cells, codes, stamps, points, event, covering, failed, found, count):
-    """Emit the groups of one slab that the notification satisfies."""
-    values = points.values[event]
-    shared = slabs.hull_axis[slab]
-    if shared >= 0:
-        if not points.present[event, shared]:
-            return found, count
-        if values[shared] < slabs.hull_low[slab] or values[shared] > slabs.hull_high[slab]:
-            return found, count
+def _fail(rows, picked, count, idle, failed):
+    """OR the rows picked into `failed`."""
     for w in range(SLAB_WORDS):
-        failed[w] = slabs.idle[slab, w]
-    for axis in range(0, cells.shape[1], 4):
+        failed[w] = idle[w]
+    for i in range(0, count, 4):
         # Four rows at a time: `failed` is read and written once for them all.
-        row0 = slabs.rows[slab, axis, cells[event, axis]]
-        row1 = slabs.rows[slab, axis + 1, cells[event, axis + 1]]
-        row2 = slabs.rows[slab, axis + 2, cells[event, axis + 2]]
-        row3 = slabs.rows[slab, axis + 3, cells[event, axis + 3]]
+        a, b, c, d = picked[i], picked[i + 1], picked[i + 2], picked[i + 3]
         for w in range(SLAB_WORDS):
-            failed[w] |= row0[w] | row1[w] | row2[w] | row3[w]
-    for w in range(SLAB_WORDS):
-        left = ~failed[w]
-        while left != 0:
-            lowest = left & (~left + _ONE)
-            left ^= lowest
-            place = slab * SLAB + w * 64 + _lowest_bit(lowest)
-            value = values[slabs.pivot_axis[place]]
-            if value < slabs.pivot_low[place] or value > slabs.pivot_high[place]:
-                continue
-            group = slabs.members[place]
-            if codes.some_dead and codes.alive[group] == 0:
-                continue
-            verdict = verify(
-                slabs.copy, slabs.copy_as_float, slabs.copy_start[place], True, stamps, points,
-                event, covering,
-            )  # fmt: skip
-            if verdict > 0:
-                found = emit(found, count, group, verdict)
-                count += 1
-    return found, count
+            failed[w] |= rows[a, w] | rows[b, w] | rows[c, w] | rows[d, w]
 
 
 @njit(cache=True)
-def scan_many(hits, hit_start, restamp, slabs, codes, stamps, points):
+def _fail_in_each(start, end, event, positions, slabs, failed):
+    """Where a notification lies in several cells of a lane, a filter fails if it does in each."""
+    for i in range(start, end):
+        lane = slabs.lane_of[i]
+        if positions.cells[event, lane] != SEVERAL:
+            continue
+        for w in range(SLAB_WORDS):
+            in_each = ~np.uint64(0)
+            left = positions.masks[lane, event]
+            while left != 0:
+                lowest = left & (~left + _ONE)
+                left ^= lowest
+                in_each &= slabs.rows[slabs.row_of[i, lowest_bit(lowest)], w]
+            failed[w] |= in_each
+
+
+@njit(cache=True)
+def _stamp(event, hits, hit_start, clock, hit_at, stamped):
+    """Stamp the tokens of the notification, unless they are those stamped last."""
+    if stamped[0] != event:
+        stamped[0] = event
+        clock[0] += 1
+        for i in range(hit_start[event], hit_start[event + 1]):
+            hit_at[hits[i]] = clock[0]
+
+
+@njit(cache=True)
+def _within(start, end, checks, bounds, values):
+    """Whether values lie in the ranges to check: 0 no, 1 yes, 2 cannot be told from float32.
+
+    A token to check cannot be told either.
+    """
+    answer = 1
+    for i in range(start, end):
+        axis = checks[i, 0]
+        if axis < 0:
+            answer = 2
+            continue
+        value = values[axis]
+        low, high = bounds[i, 1], bounds[i, 2]
+        if low < value and value < high:
+            continue
+        if value != low and value != high:
+            return 0
+        answer = 2
+    return answer
+
+
+@njit(cache=True)
+def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
     """The slabs' answer for a batch, slab by slab while its rows are in the cache.
 
-    Returns the found groups and the notification of each. Stamps are set anew for each only if
-    some filter in the slabs names tokens.
+    Returns the found groups and the notification of each. With `covering`, see `verify`.
     """
+    positions = Positions(*mark_events(hits, hit_start, points, lanes))
+    masks, cells, rounded = positions.masks, positions.cells, positions.rounded
+    rows, row_of, lane_of, members = slabs.rows, slabs.row_of, slabs.lane_of, slabs.members
+    check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
     events = points.values.shape[0]
-    cells = cells_of(points, slabs)
-    found = np.empty(max(1024, 64 * events), np.int64)
+    found = np.empty(max(2 * SLAB, 64 * events), np.int64)
     owner = np.empty(found.shape[0], np.int32)
     failed = np.empty(SLAB_WORDS, np.uint64)
+    picked = np.zeros(lanes.lanes + 8, np.uint64)
+    visiting = np.empty(events + 1, np.int64)
+    stamped = np.full(1, -1, np.int64)
     count = 0
     for slab in range(slabs.slab_count):
-        for event in range(events):
-            if restamp:
-                stamps.clock[0] += 1
-                for i in range(hit_start[event], hit_start[event + 1]):
-                    stamps.hit_at[hits[i]] = stamps.clock[0]
-            before = count
-            found, count = scan_slab(
-                slab, slabs, cells, codes, stamps, points, event, False, failed, found, count
-            )
-            while owner.shape[0] < count:
-                owner = grown(owner)
-            owner[before:count] = event
+        start, end = slabs.lane_start[slab], slabs.lane_start[slab + 1]
+        local_axis, local_size = slabs.local_axis[slab], slabs.local_size[slab]
+        visitors = _visitors(
+            masks[slabs.hull_lane[slab, 0]], slabs.hull_mask[slab, 0],
+            masks[slabs.hull_lane[slab, 1]], slabs.hull_mask[slab, 1], visiting,
+        )  # fmt: skip
+        for v in range(visitors):
+            event = visiting[v]
+            several = _pick(start, end, cells[event], lane_of, row_of, picked)
+            if local_axis >= 0:
+                value = points.values[event, local_axis]
+                cell = cell_of(slabs.local_grid, slab, local_size, value)
+                picked[0] = row_of[start, cell]
+                if picked[0] == ALL_FAIL:
+                    continue
+            _fail(rows, picked, end - start, slabs.idle[slab], failed)
+            if several:
+                _fail_in_each(start, end, event, positions, slabs, failed)
+            if count + SLAB > found.shape[0]:
+                found, owner = grown(found), grown(owner)
+            values = rounded[event]
+            for w in range(SLAB_WORDS):
+                left = ~failed[w]
+                while left != 0:
+                    lowest = left & (~left + _ONE)
+                    left ^= lowest
+                    place = slab * SLAB + w * 64 + lowest_bit(lowest)
+                    begin = check_start[place]
+                    sure = _within(begin >> 1, check_start[place + 1] >> 1, checks, bounds, values)
+                    if sure == 0:
+                        continue
+                    group = members[place]
+                    if codes.some_dead and codes.alive[group] == 0:
+                        continue
+                    verdict = MATCHED
+                    if sure == 2 or begin & 1:
+                        _stamp(event, hits, hit_start, stamps.clock, stamps.hit_at, stamped)
+                        verdict = verify(
+                            codes.words, codes.as_float, codes.start[group], True, stamps, points,
+                            event, covering,
+                        )  # fmt: skip
+                        if verdict == 0:
+                            continue
+                    found[count] = (np.int64(group) << 1) | (verdict == RESIDUAL)
+                    owner[count] = event
+                    count += 1
     return found[:count], owner[:count]

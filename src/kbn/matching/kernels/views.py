@@ -33,25 +33,37 @@ class TrieArrays(NamedTuple):
     blocks_as_float: Any  # the same memory, read as float64
 
 
-class SlabArrays(NamedTuple):
-    """The slabs (see `slab.py`), of which `slab_count` are in use, over `axes` axes."""
+class LaneArrays(NamedTuple):
+    """The lanes that slabs are cut along (see `lane.py`)."""
 
-    axes: int
-    slab_count: int
-    rows: Any
-    idle: Any
+    lanes: int
+    axis_lane: Any
+    token_cell: Any
     grid: Any
     grid_size: Any
+    below: Any
+    token_share: Any
+    token_use: Any
+
+
+class SlabArrays(NamedTuple):
+    """The slabs (see `slab.py`), of which `slab_count` are in use."""
+
+    slab_count: int
+    hull_lane: Any
+    hull_mask: Any
+    local_axis: Any
+    local_size: Any
+    local_grid: Any
+    lane_start: Any
+    lane_of: Any
+    row_of: Any
+    rows: Any
+    idle: Any
     members: Any
-    pivot_axis: Any
-    pivot_low: Any
-    pivot_high: Any
-    hull_axis: Any
-    hull_low: Any
-    hull_high: Any
-    copy: Any
-    copy_start: Any
-    copy_as_float: Any
+    check_start: Any
+    checks: Any
+    checks_as_float: Any
 
 
 class Points(NamedTuple):
@@ -60,6 +72,14 @@ class Points(NamedTuple):
     values: Any
     rests: Any
     present: Any
+
+
+class Positions(NamedTuple):
+    """Where notifications lie on the lanes (see `lane.py`)."""
+
+    masks: Any
+    cells: Any
+    rounded: Any
 
 
 class Stamps(NamedTuple):
