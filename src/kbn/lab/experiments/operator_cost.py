@@ -123,8 +123,6 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     notes = (
         "µs per publication: one match call and the keys it gives, the median call of the best "
         "round; in a batch: a table of all publications, counted by group, the best round.",
-        "In a batch, operators on whole bags and composites are worked out row by row in Python "
-        "and cost several times `=`, whose rows are not touched one by one.",
         "× =: the ratio to the row of `=` in the same run. The source has no such row, and its ms "
         "include a network, queues and a 2008 laptop.",
     )
