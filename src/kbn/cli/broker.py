@@ -366,6 +366,22 @@ def _announcer(name: str, as_json: bool) -> Callable[[str, str], None]:
     return announce
 
 
+# What makes every kernel run: tokens, ranges, negations, bags served from either side.
+WARMED_BY = (
+    'warm = "1"',
+    "price < 5",
+    "price > 2 and price < 9 and warm any",
+    "price != 7",
+    'tags #> {"tea"}',
+    'tags #>/* {"te", "po"}',
+    'tags #</* {"te", "po", "x"}',
+    'tags #=/* {"te", "po"}',
+    'tags !#>/* {"te", "xx"}',
+    'tags #>/>* {"t"} and price < 5',
+    "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
+)
+
+
 def compile_kernels_once() -> None:
     """Compile the kernels, before processes are started that would each do it."""
     from kbn.matching import kernels
@@ -381,6 +397,13 @@ def _warm_up() -> None:
 
     remark_on_compiling()
     table = RoutingTable()
-    table.add((Peer("client", "nobody"), 1), Subscription.parse("warm = 1"))
-    notifications = [Notification({"warm": number}) for number in range(WARMING)]
+    for number, text in enumerate(WARMED_BY):
+        table.add((Peer("client", "nobody"), number), Subscription.parse(text))
+    many = [(Peer("client", "many"), number) for number in range(1_100)]
+    for number, key in enumerate(many):
+        table.add(key, Subscription.parse(f"price = {number}"))
+    for key in many:  # so many that the index is made anew
+        table.remove(key)
+    some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
+    notifications = [Notification({**some, "warm": str(n)}) for n in range(WARMING)]
     assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
