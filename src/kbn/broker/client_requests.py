@@ -426,7 +426,8 @@ class ClientRequests:
             self._interests.advertise((session.peer, id), advertisement)
 
         def in_force() -> None:
-            session.in_force.add(id)
+            if id in session.advertisements:  # it may be withdrawn by now
+                session.in_force.add(id)
             self._outbox.send(session.peer, Done("advertise", id))
 
         self._network.begin_wave(in_force)
