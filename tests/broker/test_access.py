@@ -91,7 +91,7 @@ def published(number: int, /, durable: bool = True, **attributes: Any) -> Publis
 # Who may come in.
 
 
-def test_a_guard_that_knows_of_clients_only_lets_no_broker_in() -> None:
+def test_an_authorizer_that_knows_of_clients_only_lets_no_broker_in() -> None:
     class Clients:
         def admit(self, name: str, token: str) -> Permission | None:
             return Permission()
@@ -100,8 +100,8 @@ def test_a_guard_that_knows_of_clients_only_lets_no_broker_in() -> None:
         def admit(self, name: str, token: str) -> Permission | None:
             return Permission()
 
-    for guard in (Clients(), Choosy()):
-        talk = Talk(authorizer=guard).opened(1).say(1, greet("c"))
+    for authorizer in (Clients(), Choosy()):
+        talk = Talk(authorizer=authorizer).opened(1).say(1, greet("c"))
         assert "broker 'c' is not admitted" in talk.refusal(1)
         assert not talk.node.broker.neighbours
     assert Talk().opened(1).say(1, greet("c")).node.broker.neighbours

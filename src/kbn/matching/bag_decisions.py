@@ -18,7 +18,7 @@ from kbn.matching.codes import Encoder
 from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
-from kbn.matching.kernels.views import Codes, Places, Seats
+from kbn.matching.kernels.views import Codes, TokenMasks, Partners
 from kbn.matching.metering import ask_each, cost_of
 
 
@@ -37,8 +37,8 @@ class BagDecisions:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._marks = Places(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
-        self._room = _seats(0, 0)
+        self._marks = TokenMasks(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
+        self._room = _room_for(0, 0)
 
     @property
     def wants_sub_bags(self) -> bool:
@@ -83,7 +83,7 @@ class BagDecisions:
                 kernels.decide(
                     number, first, found, starts, state, codes.words, codes.start, arrays
                 )
-        kept: tuple[Array, Array] = kernels.settle(found, starts, codes.words, codes.start, state)
+        kept: tuple[Array, Array] = kernels.keep_satisfied(found, starts, codes.words, codes.start, state)
         return kept
 
     def _asked(self, attribute: str, bag: Any) -> list[int]:
@@ -111,11 +111,11 @@ class BagDecisions:
         table = self._encoder.table
         if self._marks.at.shape[0] < len(table):
             clock, at, mask = self._marks
-            self._marks = Places(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
+            self._marks = TokenMasks(clock, grown(at, len(table), 0), grown(mask, len(table), 0))
         longest = max(self._encoder.composites.longest, table.sub_bags.longest)
         room = self._room
         if room.masks.shape[0] < longest or room.seen.shape[0] < table.sub_bags.count:
-            self._room = room = _seats(2 * longest, 2 * table.sub_bags.count)
+            self._room = room = _room_for(2 * longest, 2 * table.sub_bags.count)
         return tuple(column.view()), asked, tuple(self._marks), tuple(room)
 
 
@@ -162,11 +162,11 @@ def _with_rows(tokens: Array, starts: Array, asked: Mapping[int, list[int]]) -> 
     return np.concatenate(parts), np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
-def _seats(wants: int, sub_bags: int) -> Seats:
+def _room_for(wants: int, sub_bags: int) -> Partners:
     places = kernels.PLACES_MAX
-    return Seats(
+    return Partners(
         masks=np.zeros(wants, np.uint64),
-        seat=np.zeros(wants, np.int64),
+        partner=np.zeros(wants, np.int64),
         queue=np.zeros(places + 1, np.int64),
         holder=np.zeros(places, np.int64),
         asked_by=np.zeros(places, np.int64),

@@ -176,12 +176,12 @@ def has_distinct_partners(partners: list[int]) -> bool:
         free = mask & ~taken
         if not free:
             # First come, first served did not work out; it may still be possible.
-            return mask != 0 and all(partners) and _can_be_seated(partners)
+            return mask != 0 and all(partners) and _have_partners(partners)
         taken |= free & -free
     return True
 
 
-def _can_be_seated(partners: list[int]) -> bool:
+def _have_partners(partners: list[int]) -> bool:
     """Kuhn's algorithm: assignment one after another, moving others on where need be."""
     holder: dict[int, int] = {}
 

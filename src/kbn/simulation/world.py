@@ -171,7 +171,7 @@ class World:
                 self._broken(f"{client.name} never had {sorted(missing)}{told}")
             if set(got) - may:
                 self._broken(f"{client.name} had {sorted(set(got) - may)}, and wanted none")
-            self._check_order(client, got)
+            self._check_order(client)
 
     def _check_limits(self) -> None:
         if self.limits is not None:
@@ -179,11 +179,15 @@ class World:
                 if too_much := self.limits.too_much_at(broker):
                     self._broken(too_much)
 
-    def _check_order(self, client: SimulatedClient, got: list[tuple[str, int]]) -> None:
+    def _check_order(self, client: SimulatedClient) -> None:
+        """Within a strand, and apart from what a former broker brings late."""
         if self.network.topology.routing == "general":
             return
-        for publisher in {name for name, _ in got}:
-            numbers = [number for name, number in got if name == publisher]
+        streams: dict[tuple[str, int, bool], list[int]] = {}
+        for each in client.received:
+            stream = (each.id.publisher, each.strand, each.is_late)
+            streams.setdefault(stream, []).append(each.id.number)
+        for (publisher, _, _), numbers in streams.items():
             if numbers != sorted(numbers):
                 self._broken(f"{client.name} had those of {publisher} in the order {numbers}")
 

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import grown, negative_count, residual_count, token_count
-from kbn.matching.kernels.views import Elements, Places, Rules, Seats, SubBagArrays
+from kbn.matching.kernels.views import Elements, TokenMasks, Rules, Partners, SubBagArrays
 
 PLACES_MAX = 64
 
@@ -90,7 +90,7 @@ def _mark_places(row, elements, marks):
 
 
 @njit(cache=True)
-def _seated(masks, count, least, room):
+def _has_partners(masks, count, least, room):
     """Whether at least `least` of the wants masks[:count] can have a place of their own."""
     taken = _NONE
     done = 0
@@ -100,7 +100,7 @@ def _seated(masks, count, least, room):
             free &= ~free + _ONE
             place = _place_of(free)
             room.holder[place] = want
-            room.seat[want] = place
+            room.partner[want] = place
             taken |= free
             done += 1
         elif masks[want] != 0:
@@ -139,9 +139,9 @@ def _move_over(want, masks, taken, room):
                 continue
             while True:
                 mover = room.asked_by[place]
-                left = room.seat[mover]
+                left = room.partner[mover]
                 room.holder[place] = mover
-                room.seat[mover] = place
+                room.partner[mover] = place
                 if mover == want:
                     return taken | bit
                 place = left
@@ -164,7 +164,7 @@ def _have_places(rule, size, rules, marks, now, room):
         anybody |= room.masks[i]
     if count == 2:
         return (anybody & (anybody - _ONE)) != 0
-    return _seated(room.masks, count, count, room)
+    return _has_partners(room.masks, count, count, room)
 
 
 @njit(cache=True)
@@ -225,10 +225,10 @@ def decide(attribute, first, found, starts, state, words, code_start, view):
     `found` is as `emit` leaves it; starts[e]:starts[e+1] are those of row first + e. `state` has
     two numbers for each with the low bit set: REFUTED once a constraint fails, and how many of its
     residual constraints were found to hold. `view` holds the fields of `Elements`, `Rules`,
-    `Places` and `Seats`, a plain tuple each (see `one.py` for why).
+    `TokenMasks` and `Partners`, a plain tuple each (see `one.py` for why).
     """
     elements, rules = Elements(*view[0]), Rules(*view[1])
-    marks, room = Places(*view[2]), Seats(*view[3])
+    marks, room = TokenMasks(*view[2]), Partners(*view[3])
     flagged = -1
     for event in range(starts.shape[0] - 1):
         row = first + event
@@ -267,7 +267,7 @@ def decide(attribute, first, found, starts, state, words, code_start, view):
 
 
 @njit(cache=True)
-def settle(found, starts, words, code_start, state):
+def keep_satisfied(found, starts, words, code_start, state):
     """Drop the refuted candidates, and the low bit of those of which nothing is left to ask."""
     kept = np.empty(found.shape[0], np.int64)
     kept_start = np.zeros(starts.shape[0], np.int64)
@@ -301,7 +301,7 @@ def _holds_all(wants, start, end, size, everyone, at, mask, now, room):
             count += 1
     if served != everyone or count < size:
         return False
-    return _seated(masks, count, size, room)
+    return _has_partners(masks, count, size, room)
 
 
 @njit(cache=True)
@@ -376,10 +376,10 @@ def find_sub_bags(attribute, rows, view):
     """The tokens of the sub-bag constraints on one attribute that each row's bag satisfies.
 
     Returns the tokens and where each row's begin. Rows with larger bags than PLACES_MAX get none.
-    `view` holds the fields of `Elements`, `SubBagArrays`, `Places` and `Seats`, as in `decide`.
+    `view` holds the fields of `Elements`, `SubBagArrays`, `TokenMasks` and `Partners`, as in `decide`.
     """
     elements, sub_bags = Elements(*view[0]), SubBagArrays(*view[1])
-    marks, room = Places(*view[2]), Seats(*view[3])
+    marks, room = TokenMasks(*view[2]), Partners(*view[3])
     found = np.empty(256, np.int64)
     starts = np.zeros(rows + 1, np.int64)
     count = 0

@@ -138,7 +138,7 @@ class SubBagArrays(NamedTuple):
     posting_bits: Any
 
 
-class Places(NamedTuple):
+class TokenMasks(NamedTuple):
     """Per token: the places in a bag whose elements hit it, as of a time; the clock is of one."""
 
     clock: Any
@@ -146,11 +146,11 @@ class Places(NamedTuple):
     mask: Any
 
 
-class Seats(NamedTuple):
+class Partners(NamedTuple):
     """Room to work in: masks of wants, who sits where, who was asked by whom, sorted values."""
 
     masks: Any
-    seat: Any
+    partner: Any
     queue: Any
     holder: Any
     asked_by: Any
