@@ -218,7 +218,7 @@ def test_a_report_that_is_refused_takes_no_others_with_it(
     semantic_map: SemanticMap,
 ) -> None:
     async def scenario() -> None:
-        small = ClientLimits(content_bytes=1000)
+        small = ClientLimits(content_bytes=256)
         async with make_server(
             "trigger", ontology=terms.ontology(), broker_limits=small
         ) as trigger:
@@ -226,7 +226,7 @@ def test_a_report_that_is_refused_takes_no_others_with_it(
             Reporting(root, trigger.url)
             async with root, kbn.connect(trigger.url) as reader:
                 feed = await reader.subscribe(instructions.of_type("SubscriberInfo"))
-                async with kbn.connect(root.url, name="long" * 1000) as long:
+                async with kbn.connect(root.url, name="long" * 64) as long:
                     await long.subscribe("price > 3")
                     await until(lambda: trigger.broker.counts["refused"] == 1)
                     async with kbn.connect(root.url, name="ann") as ann:

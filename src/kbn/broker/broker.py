@@ -671,6 +671,10 @@ class Broker:
             while held and not self._must_wait(held[0], neighbour):
                 self._take_in(held.popleft(), neighbour)
 
+    def _take_in_held(self, neighbour: Neighbour) -> None:
+        while neighbour.held:
+            self._take_in(neighbour.held.popleft(), neighbour)
+
     def _route_again(self, envelope: Envelope) -> None:
         """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
         self._seen.see(envelope, self._neighbours.tree.view)
@@ -717,7 +721,11 @@ class Broker:
             self._acked(body.sequence, neighbour)
         elif neighbour.held or (self._room.full and self._must_wait(body, neighbour)):
             neighbour.held.append(body)
-            if len(neighbour.held) > HELD_MAX:
+            if isinstance(body, Wave | Echo) and body.kind == "move":
+                # The broker that moves takes nothing from us before this has passed: it must not
+                # wait for room that only comes when that broker goes on.
+                self._take_in_held(neighbour)
+            elif len(neighbour.held) > HELD_MAX:
                 self._neighbours.end(neighbour)
         else:
             self._take_in(body, neighbour)

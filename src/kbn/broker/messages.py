@@ -140,7 +140,7 @@ class Connect(Message, frozen=True, tag="connect"):
     when_slow: Literal["drop", "block"] = "drop"
     published: Number = 0
     with_path: bool = False
-    strand: Annotated[int, Meta(ge=0, lt=STRANDS_OF_CLIENTS)] = 0
+    strand: Annotated[int, Meta(ge=0, le=STRANDS_OF_CLIENTS - 1)] = 0
 
 
 class Publish(Message, frozen=True, tag="publish"):

@@ -8,7 +8,9 @@ Nothing that was acknowledged is lost in silence, and no client stops another:
    a neighbour is owed too much, durable publications that would go there are refused to our own
    clients; those that other neighbours bring are *held*: they are not acknowledged, so these keep
    them, and behind them all else that the same neighbour says waits, to keep the order. In a tree
-   no two brokers can wait for each other so: what waits for a link waits for links beyond it.
+   no two brokers can wait for each other so: what waits for a link waits for links beyond it. A
+   wave that serves the move of a broker ends such waiting: the broker holds back what it is sent
+   until the wave has passed, so that room would never come.
 """
 
 from __future__ import annotations

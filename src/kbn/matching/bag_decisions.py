@@ -18,7 +18,7 @@ from kbn.matching.codes import Encoder
 from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
-from kbn.matching.kernels.views import Codes, TokenMasks, Partners
+from kbn.matching.kernels.views import Codes, Partners, TokenMasks
 from kbn.matching.metering import ask_each, cost_of
 
 
@@ -37,7 +37,9 @@ class BagDecisions:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._marks = TokenMasks(np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64))
+        self._marks = TokenMasks(
+            np.zeros(1, np.int64), np.zeros(64, np.int64), np.zeros(64, np.uint64)
+        )
         self._room = _room_for(0, 0)
 
     @property
@@ -83,7 +85,9 @@ class BagDecisions:
                 kernels.decide(
                     number, first, found, starts, state, codes.words, codes.start, arrays
                 )
-        kept: tuple[Array, Array] = kernels.keep_satisfied(found, starts, codes.words, codes.start, state)
+        kept: tuple[Array, Array] = kernels.keep_satisfied(
+            found, starts, codes.words, codes.start, state
+        )
         return kept
 
     def _asked(self, attribute: str, bag: Any) -> list[int]:

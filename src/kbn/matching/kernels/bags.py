@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import grown, negative_count, residual_count, token_count
-from kbn.matching.kernels.views import Elements, TokenMasks, Rules, Partners, SubBagArrays
+from kbn.matching.kernels.views import Elements, Partners, Rules, SubBagArrays, TokenMasks
 
 PLACES_MAX = 64
 
@@ -376,7 +376,7 @@ def find_sub_bags(attribute, rows, view):
     """The tokens of the sub-bag constraints on one attribute that each row's bag satisfies.
 
     Returns the tokens and where each row's begin. Rows with larger bags than PLACES_MAX get none.
-    `view` holds the fields of `Elements`, `SubBagArrays`, `TokenMasks` and `Partners`, as in `decide`.
+    `view` holds the fields of `Elements`, `SubBagArrays`, `TokenMasks`, `Partners`, as in `decide`.
     """
     elements, sub_bags = Elements(*view[0]), SubBagArrays(*view[1])
     marks, room = TokenMasks(*view[2]), Partners(*view[3])
