@@ -39,7 +39,7 @@ def test_nor_in_worlds_that_were_broken_once(seed: int) -> None:
     World.swarm(seed, rules_change=False).run()
 
 
-@pytest.mark.parametrize("seed", [320625, 321192, 321304])
+@pytest.mark.parametrize("seed", [320625, 321192, 321304, 321490])
 def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
     World.swarm(seed).run()
 

@@ -145,6 +145,7 @@ class Broker:
             name, self.epoch, settings.routing, self._store, outbox, self._unacked_of
         )
         neighbours.greetings.ontology = digest
+        neighbours.traffic.uses_advertisements = settings.advertisements
         neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
         self._interests = Interests(
             RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),

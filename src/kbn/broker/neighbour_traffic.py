@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from kbn.broker.kept import Kept
 from kbn.broker.messages import Ack, BestEffort, Body, Echo, Forward, Frame, Heard, Wave
 from kbn.broker.neighbour import Neighbour
@@ -40,6 +42,7 @@ class NeighbourTraffic:
 
     def __init__(self, by_name: Mapping[str, Neighbour], store: Store, outbox: Outbox) -> None:
         self.paused: str | None = None
+        self.uses_advertisements = False
         self.overfull: list[str] = []
         self._by_name = by_name
         self._store = store
@@ -86,13 +89,17 @@ class NeighbourTraffic:
         """Queue a notification for a neighbour, and send what can be sent."""
         if kept.envelope.durable:
             neighbour.unacked.push(kept)
-            self.forward(neighbour)
+            self.forward(neighbour, fresh=neighbour.unacked.last)
         else:
             neighbour.best_effort.push(kept.envelope)
             self.send_best_effort(neighbour)
 
-    def forward(self, neighbour: Neighbour) -> None:
-        """Send durable notifications, at most `FORWARDED_AHEAD_MAX` that are not acknowledged."""
+    def forward(self, neighbour: Neighbour, *, fresh: int = 0) -> None:
+        """Send durable notifications, at most `FORWARDED_AHEAD_MAX` that are not acknowledged.
+
+        Where advertisements are used, one that has waited goes everywhere: whoever wanted it may
+        have been told meanwhile that its publisher advertises no more. One is `fresh`.
+        """
         if self.paused is not None and neighbour.name == self.paused:
             return
         unacked, channel = neighbour.unacked, neighbour.link.channel
@@ -100,7 +107,10 @@ class NeighbourTraffic:
             found = unacked.next()
             if found is None:
                 break
-            self.send_to(neighbour, Forward(found.sequence, found.envelope))
+            envelope = found.envelope
+            if self.uses_advertisements and found.sequence != fresh and not envelope.everywhere:
+                envelope = replace(envelope, everywhere=True)
+            self.send_to(neighbour, Forward(found.sequence, envelope))
         self._follow(neighbour)
 
     def send_best_effort(self, neighbour: Neighbour) -> None:
