@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from kbn.cli.app import app
@@ -45,6 +46,7 @@ def with_port(command: list[str], url: str = "") -> list[str]:
     return made
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_work_together(tmp_path: Path) -> None:
     first, second = examples()
     assert "--parent" in second

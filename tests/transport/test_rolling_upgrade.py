@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+import pytest
 from tests.transport.changed_broker import changed_versions
 from tests.transport.overlay import PROCESS, run, until
 from tests.transport.test_durability import publish_all, read_all
@@ -77,6 +78,7 @@ async def upgraded_under_load(overlay: Overlay, order: str) -> None:
     assert got == list(range(total)), "each once, and in order"
 
 
+@pytest.mark.slow
 def test_an_overlay_is_upgraded_broker_by_broker_under_load_and_loses_nothing(
     tmp_path: Path,
 ) -> None:
