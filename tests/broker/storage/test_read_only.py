@@ -39,7 +39,7 @@ def test_a_file_that_is_read_only_is_named(store: Path, suffix: str) -> None:
 @pytest.mark.parametrize("name", ["broker.store", "another.store"])
 def test_so_is_a_folder(store: Path, name: str) -> None:
     store.parent.chmod(0o555)
-    with pytest.raises(StoreError, match="the store is read-only .its folder .*stores is"):
+    with pytest.raises(StoreError, match=r"the store is read-only .its folder .*stores is"):
         SqliteStore(store.parent / name)
     store.parent.chmod(0o755)
 

@@ -58,8 +58,9 @@ class NodeSettings:
     `token` is what it shows where it was not told another: at a broker that it is moved to.
     Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
     are refused. `check_url` raises `InvalidInputError` for what is no address, `check_ontologies`
-    for files that a manager may not have loaded. `ontology_digest` is the digest of the ontology, unless another is given. With `checks_certificates` a peer must have
-    the name that its certificate shows.
+    for files that a manager may not have loaded. `ontology_digest` is the digest of the ontology,
+    unless another is given. With `checks_certificates` a peer must have the name that its
+    certificate shows.
     """
 
     name: str
