@@ -357,7 +357,7 @@ class ClientCore:
         if admitted.dropped > session.inbox.dropped:
             self._lost(admitted.dropped, session)
         session.inbox.dropped = admitted.dropped
-        if not is_resumed and not session.is_former:
+        if not is_resumed and not session.is_former and not session.requests.has("leave"):
             self._subscribe_again(session)
         if session is self._home:
             self._publisher.connected(admitted.credit)
