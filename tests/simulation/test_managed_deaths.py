@@ -111,7 +111,9 @@ class Overlay:
         return [
             str(each.name)
             for each in log
-            if each.at >= since and each.action.startswith("place") and f"to {broker}" in each.detail
+            if each.at >= since
+            and each.action.startswith("place")
+            and f"to {broker}" in each.detail
         ]
 
 
@@ -143,7 +145,9 @@ def test_clients_of_a_dead_broker_are_elsewhere_within_ten_seconds_and_nobody_el
     overlay.publish_for(3.0)
     assert not overlay.is_marked_dead(dead)
     assert overlay.run_until(lambda: not any(overlay.missing().values()), 20.0), overlay.missing()
-    assert overlay.run_until(lambda: all(each.broker == dead for each in theirs), 30.0), "home again"
+    assert overlay.run_until(lambda: all(each.broker == dead for each in theirs), 30.0), (
+        "home again"
+    )
     overlay.publish_for(2.0)
     assert overlay.run_until(lambda: not any(overlay.missing().values()), 20.0), overlay.missing()
 

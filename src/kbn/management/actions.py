@@ -325,7 +325,8 @@ class Actions:
         asked = tuple(
             Instruct(each.name, each.address, report)
             for each in self._mib.objects("broker")
-            if each.address and (named is None or each.name in named)
+            if each.address
+            and (named is None or each.name in named)
             and each.name not in self._assignments.dead
         )
         return Outcome(decision, Status.DONE, f"brokers asked: {len(asked)}", asked)
