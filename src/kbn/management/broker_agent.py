@@ -104,7 +104,7 @@ class BrokerAgent:
         return found
 
     def sign(self, now: float) -> BrokerSign | None:
-        """That the broker lives and whom it does not reach: when that changes, and when it is due."""
+        """That the broker lives, and whom it does not reach; None while there is no need to say."""
         sign = BrokerSign(self._broker.name, self._broker.unreached())
         if not self._signs.is_due(now) and sign == self._signed:
             return None

@@ -5,8 +5,8 @@ Every broker says every few seconds that it lives, and which of its neighbours i
 
 A broker is dead when it is silent for a while and each neighbour has lost it, or is dead itself.
 One that is silent while a neighbour reaches it cannot reach the trigger broker, and lives. One that
-all its neighbours have lost and that gives signs is cut off, and lives. It is dead until it is heard
-of again.
+all its neighbours have lost and that gives signs is cut off, and lives. The dead one is dead until
+it is heard of again.
 """
 
 from __future__ import annotations
