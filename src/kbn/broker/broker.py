@@ -436,7 +436,7 @@ class Broker:
 
     def unreached(self) -> tuple[str, ...]:
         """The neighbours that it does not hear, by name."""
-        silent = self._outbox.now - self._settings.dead_after_s
+        silent = self._outbox.now - self._parts.settings.dead_after_s
         return tuple(sorted(self._neighbours.unreached(silent)))
 
     @property
