@@ -639,6 +639,7 @@ class ClientCore:
             self._connect(new)  # it would wait for what the old one has stored since
         old.inbox.acknowledges_each = True
         self._leave(old)
+        self._leave_former()
         for request, message in old.requests.take("barrier", "admin-request"):
             self._ask(new, request, message)
 
