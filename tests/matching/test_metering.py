@@ -115,9 +115,7 @@ def test_a_match_in_parts_agrees_with_the_oracle_while_subscriptions_change(
         took = max(took, parts)
         assert len(keys) == len(set(keys))
         assert set(keys) == changing.expected(notification)
-        assert_match_agrees(
-            changing.matcher, changing.live, notification, changing.world.ontology
-        )
+        assert_match_agrees(changing.matcher, changing.live, notification, changing.world.ontology)
     assert took > 10, "nothing was divided"
 
 

@@ -8,7 +8,6 @@ in each turn, and the message that brings it is handled when that is done.
 from __future__ import annotations
 
 from collections.abc import Iterable
-
 from math import inf
 
 from kbn.broker import content

@@ -165,9 +165,7 @@ class Matcher:
         return Matches(self, self.index.find(notification.attributes), self.version)
 
     @_in_turn
-    def match_in_parts(
-        self, notification: Notification, meter: Meter | None = None
-    ) -> PartedMatch:
+    def match_in_parts(self, notification: Notification, meter: Meter | None = None) -> PartedMatch:
         """Begin a match that is done in parts; subscriptions may come and go in between.
 
         A meter that ran out of work on this notification, a moment ago, has the first part.
