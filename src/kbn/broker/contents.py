@@ -63,13 +63,14 @@ class Prepared:
 class Contents:
     """Reads and matches contents; what was prematched costs nothing more."""
 
-    __slots__ = ("_known", "_prepared", "_version", "_work")
+    __slots__ = ("_heavy", "_known", "_prepared", "_version", "_work")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._known: dict[bytes, tuple[Notification, Wanted]] = {}
         self._version = 0  # of the table that matched
         self._prepared: dict[bytes, Prepared] = {}
+        self._heavy: frozenset[bytes] = frozenset()  # took too long to match together
 
     def prematch(self, contents: Iterable[bytes], table: RoutingTable) -> None:
         """Read and match contents that are about to come, in place of those before.
@@ -83,6 +84,8 @@ class Contents:
             if each in before:
                 self._known[each] = before[each]
                 continue
+            if each in self._heavy:
+                continue
             try:
                 read[each] = self._decoded(each)
             except KbnError:  # who sent it is told when it comes
@@ -94,6 +97,7 @@ class Contents:
                 with metered(meter):
                     wanted = table.match_many(list(read.values()))
             except OutOfWork:  # each is prepared when it comes
+                self._heavy = frozenset(read)
                 return
             finally:
                 self._work.done += meter.spent
@@ -136,6 +140,7 @@ class Contents:
         """Forget all: the table is another."""
         self._known.clear()
         self._prepared.clear()
+        self._heavy = frozenset()
 
     def read(self, encoded: bytes) -> Notification:
         """The notification in a content; a KbnError when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import sys
@@ -340,6 +341,9 @@ async def _serve(server: Watched, end_with_stdin: bool) -> None:
 
     if end_with_stdin:
         at_end_of_stdin(end)
+    # What is loaded by now stays: looking through all of it for garbage would stop everybody.
+    gc.collect()
+    gc.freeze()
     await serve(server)
 
 
