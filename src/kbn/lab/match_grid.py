@@ -90,7 +90,8 @@ def mixtures(**given: Any) -> Iterator[Mixture]:
     axes = {"equalities": EQUALITIES, "values": VALUES, "skew": SKEWS, "present": PRESENT}
     varied = {name: choices for name, choices in axes.items() if name not in given}
     for chosen in product(*varied.values()):
-        yield Mixture(**given, **dict(zip(varied, chosen, strict=True)))
+        fields: dict[str, Any] = dict(zip(varied, chosen, strict=True))
+        yield Mixture(**given, **fields)
 
 
 def run(every: Sequence[Mixture], settings: Settings, progress: Progress = silent) -> GridReport:
