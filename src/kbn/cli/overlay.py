@@ -64,7 +64,8 @@ def up(
     """Start a broker process for each broker of a file, and print where they are.
 
     It returns when told to end (Ctrl-C). A broker that dies is reported, with the command that
-    brings it back, and not restarted; the exit code is 1 then. A COMMAND finds the brokers in KBN_URL (the first) and KBN_URL_name.
+    brings it back, and not restarted; the exit code is 1 then. A COMMAND finds the brokers in
+    KBN_URL (the first) and KBN_URL_name.
 
     A managed overlay arranges itself: subscribers attach anywhere and are moved to the broker of
     their cluster, publishers are told where to publish. What the policy server does and how many
