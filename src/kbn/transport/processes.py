@@ -111,8 +111,8 @@ class Overlay:
     def again(self, name: str) -> tuple[str, ...]:
         """The command that starts a broker again where it was: after `kbn`."""
         dead = self.brokers[name]
-        ports = (urlsplit(url).port for url in (dead.url, dead.http))
-        plan = replace(dead.plan, **dict(zip(("port", "metrics_port"), ports, strict=True)))
+        port, metrics_port = (urlsplit(url).port or 0 for url in (dead.url, dead.http))
+        plan = replace(dead.plan, port=port, metrics_port=metrics_port)
         return ("broker", *self._options(plan))
 
     async def end(self) -> None:
