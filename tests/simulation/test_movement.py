@@ -419,3 +419,32 @@ def test_a_broker_that_is_refused_stays_and_may_move_elsewhere() -> None:
     assert "not admitted" in (network.broker_moves[0][2] or "")
     assert set(network.broker("x").neighbours) == {"a"}
     assert len(ann.received) == 2
+
+
+def test_what_is_published_while_a_slow_client_leaves_comes_also_when_the_old_broker_crashes() -> (
+    None
+):
+    network = Network({"r": None, "a": "r", "b": "r"}, ticks=True)
+    ann = network.client("ann", at="a", durable=True, window=1)
+    bob = network.client("bob", at="r")
+    ann.subscribe("k >= 0")
+    network.run_for(1.0)
+
+    def publish(*numbers: int) -> None:
+        for number in numbers:
+            bob.publish({"k": number}, durable=True)
+        network.run_for(0.2)
+
+    ann.stop_reading()
+    publish(0, 1)
+    ann.move("b")
+    network.run_for(0.5)  # the old broker has nothing on its way to her, and waits for her
+    publish(2, 3)
+    network.crash("a")
+    network.run_for(0.1)
+    network.restart("a")
+    publish(4, 5)
+    ann.read()
+    network.run_for(5.0)
+    assert [each.notification["k"] for each in ann.received] == [0, 1, 2, 3, 4, 5]
+    assert ann.broker == "b" and not ann.core.former

@@ -228,9 +228,11 @@ class ClientRequests:
         knows_names = hasattr(authorizer, "permission_of")
         permission = None if knows_names else authorizer.admit(kept.name, "")
         session = self._clients.restore(kept, permission)
+        former = self._clients.former_of(kept.name)
         for id, text in kept.subscriptions.items():
+            held = session.former if id in former else session.subscriptions
             try:
-                session.subscriptions[id] = self._interests.read(text, is_text=False)
+                held[id] = self._interests.read(text, is_text=False)
                 session.count_text(id, len(text))
             except KbnError as error:
                 self._clients.set_aside(kept.name, id, text, error)
@@ -253,9 +255,7 @@ class ClientRequests:
         if session.leaving != request or self._clients.by_name.get(session.name) is not session:
             return
         self._network.deliver_to(session.name)
-        # The store has them until it has left: they say what waits for it, and may be withdrawn.
-        session.former |= session.subscriptions
-        session.subscriptions = {}
+        self._clients.make_former(session)
         self._network.begin_chore(self._draining(session), session.peer)
 
     def _draining(self, session: ClientSession) -> Iterator[None]:

@@ -43,9 +43,11 @@ SENT_AT_ONCE = 128  # to one client, before others have their turn
 # A report of hops names no more numbers of hops, and no more publishers.
 HOPS_REPORTED_MAX = 1024
 WITHDRAWN = "withdrawn/"
+FORMER = "former/"
 
 _NUMBER = msgpack.Decoder(Sequence)
 _WITHDRAWN = msgpack.Decoder(dict[int, int])
+_FORMER = msgpack.Decoder(frozenset[int])
 _REDIRECT: msgpack.Decoder[tuple[str, str] | None] = msgpack.Decoder(tuple[str, str])
 
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
@@ -132,6 +134,7 @@ class ClientSessions:
             self._store.unmark(f"redirect/{session.name}")
             self._store.unmark(f"lost/{session.name}")
             self._store.unmark(WITHDRAWN + session.name)
+            self._store.unmark(FORMER + session.name)
             self.owners.forget(session.name)
         self.by_name.pop(session.name, None)
         self._ready.pop(session.name, None)
@@ -164,6 +167,8 @@ class ClientSessions:
         if not session.subscriptions and self.hops_every_s:
             self._outbox.send(session.peer, ReportHops(self.hops_every_s))
         session.subscriptions[id] = subscription
+        if session.former.pop(id, None) is not None:
+            self._mark_former(session)
         if session.is_durable:
             text = json.dumps(subscription.to_json(), separators=(",", ":"))
             self._store.keep_subscription(session.name, id, text)
@@ -176,6 +181,23 @@ class ClientSessions:
         if session.is_durable:
             self._store.forget_subscription(session.name, id)
         return True
+
+    def make_former(self, session: ClientSession) -> None:
+        """Nothing more is to come for what a client is subscribed to, also after a restart.
+
+        The store has it until the client has left: it says what waits for it, and may be withdrawn.
+        """
+        session.former |= session.subscriptions
+        session.subscriptions = {}
+        self._mark_former(session)
+
+    def former_of(self, name: str) -> frozenset[int]:
+        """Of the subscriptions kept for a client, those for which nothing more is to come."""
+        return self._aside.read_mark(FORMER + name, _FORMER, frozenset())
+
+    def _mark_former(self, session: ClientSession) -> None:
+        if session.is_durable:
+            self._store.mark(FORMER + session.name, msgpack.encode(sorted(session.former)))
 
     def allow(self, session: ClientSession, permission: Permission) -> None:
         """From now on a client may do this, and use so much."""

@@ -431,3 +431,14 @@ def test_a_client_goes_back_to_a_former_broker_when_nobody_else_is_there() -> No
     talk.tell("a", admitted("a"), Done("subscribe", 1))
     talk.core.tick(20.2 + LEAVE_AFTER_S)
     assert (talk.core.broker, talk.core.former) == ("a", ("b",))
+
+
+def test_of_several_orders_the_newest_counts() -> None:
+    move = ClientMove()
+    move.postpone(Redirect("b", "kbn://b"))
+    assert move.redirected(Redirect("c", "kbn://c"), home="a") == (MoveStep.DIAL,)
+    assert move.take_postponed() is None
+    move = ClientMove()
+    move.postpone(Redirect("b", "kbn://b"))
+    assert move.redirected(Redirect("a", "kbn://a"), home="a") == ()
+    assert move.take_postponed() is None

@@ -357,7 +357,7 @@ class ClientCore:
         if admitted.dropped > session.inbox.dropped:
             self._lost(admitted.dropped, session)
         session.inbox.dropped = admitted.dropped
-        if not is_resumed and not session.is_former:
+        if not is_resumed and not session.is_former and not session.requests.has("leave"):
             self._subscribe_again(session)
         if session is self._home:
             self._publisher.connected(admitted.credit)
@@ -639,6 +639,7 @@ class ClientCore:
             self._connect(new)  # it would wait for what the old one has stored since
         old.inbox.acknowledges_each = True
         self._leave(old)
+        self._leave_former()
         for request, message in old.requests.take("barrier", "admin-request"):
             self._ask(new, request, message)
 

@@ -179,6 +179,7 @@ class ClientMove:
         if self.is_under_way:
             self.postpone(redirect)
             return ()
+        self._postponed = None  # the newest order counts
         if redirect.broker == home:
             return ()
         self.target = redirect
