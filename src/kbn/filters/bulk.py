@@ -48,7 +48,7 @@ class BulkReader:
         known = None if ontology is None else ontology.prefixes
         self._prefixes = known if prefixes is None else prefixes
         self._parts: dict[str, tuple[Constraint, ...] | None] = {}
-        self._bytes = 0
+        self.remembered_bytes = 0
 
     def read(self, text: str | dict[str, Any] | list[Any]) -> Subscription:
         """The subscription a text or a JSON form stands for; unknown terms are errors."""
@@ -83,10 +83,10 @@ class BulkReader:
                 filters = ()  # the whole text says better where the mistake is
             if len(filters) == 1:
                 found = filters[0].constraints
-        self._bytes += PART_BYTES + len(text)
-        if self._bytes > REMEMBERED_BYTES_MAX:
+        self.remembered_bytes += PART_BYTES + len(text)
+        if self.remembered_bytes > REMEMBERED_BYTES_MAX:
             self._parts.clear()
-            self._bytes = PART_BYTES + len(text)
+            self.remembered_bytes = PART_BYTES + len(text)
         self._parts[text] = found
         return found
 

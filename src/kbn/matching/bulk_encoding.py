@@ -82,8 +82,13 @@ class BulkEncoder:
 
     def stay_within_bounds(self) -> None:
         """Forget all parts when they take too much; only between rows, which hold their numbers."""
-        if self._bytes + self._parts.bytes > REMEMBERED_BYTES_MAX:
+        if self.remembered_bytes > REMEMBERED_BYTES_MAX:
             self._begin_anew()
+
+    @property
+    def remembered_bytes(self) -> int:
+        """About what the parts met so far take."""
+        return self._bytes + self._parts.bytes
 
     def of_rows(self, rows: Iterable[Any], read: Read) -> Encoded:
         """Rows read one by one, and encoded together."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbn.filters import Constraint, Family, Filter, Operator
+from kbn.filters import Bag, Constraint, Family, Filter, Operator
 from kbn.matching.codes import Encoder
 from kbn.matching.groups import Array
 from kbn.matching.kernels.encoding import HIGH, INT, OPEN, PartArrays, encode_many
@@ -54,7 +54,7 @@ class PartTable:
         known = self._ids.get(constraint)
         if known is None:
             known = self._ids[constraint] = self.join((constraint,))
-            self.bytes += _PART_BYTES + 8 * self.tokens_of(known)
+            self.bytes += _PART_BYTES + 8 * self.tokens_of(known) + _operand_bytes(constraint)
         return known
 
     def join(self, constraints: Iterable[Constraint]) -> int:
@@ -92,6 +92,13 @@ class PartTable:
         lists.append(as_array(self._starts[3]))
         lists += map(as_array, self._ranges)
         return PartArrays(*lists)
+
+
+def _operand_bytes(constraint: Constraint) -> int:
+    operand: Any = constraint.operand
+    if isinstance(operand, Bag):
+        return 100 * len(operand)
+    return len(operand) if isinstance(operand, (str, bytes)) else 0
 
 
 class ConstraintColumns:

@@ -120,8 +120,6 @@ class ShardBuilder:
         return report
 
     def _filters(self, text: Any) -> tuple[Filter, ...]:
-        if text is None:
-            raise InvalidInputError("no filter")
         return self._reader.read(text).filters
 
     def _encoded(self, filters: pa.Array) -> Iterator[Encoded]:
