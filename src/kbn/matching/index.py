@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kbn.filters import Bag, Constraint, Family, Filter, accepts
+from kbn.filters import Bag, Constraint, Family, Filter, accepts, value_key
 from kbn.matching.bag_decisions import BagDecisions
 from kbn.matching.codes import Decoder, Encoder
 from kbn.matching.costs import cheaper_in_slabs
@@ -303,7 +303,7 @@ class Index:
             return self._residual_holds(constraint, value_of)
         value = value_of(constraint.attribute)
         return meter.ask(
-            (id(self.encoder), residual, id(value)),
+            (self.encoder, residual, value_key(value)),
             cost_of(constraint.operand, value),
             lambda: self._residual_holds(constraint, value_of),
         )

@@ -7,6 +7,7 @@ from functools import wraps
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from kbn.matching.groups import each_once
 from kbn.matching.index import TOMBSTONE, Index, encode_filters
 from kbn.matching.json_columns import is_json
 from kbn.matching.matches import Matches
+from kbn.matching.metering import Meter
+from kbn.matching.parted_match import PartedMatch
 from kbn.ontology import Ontology
 
 if TYPE_CHECKING:
@@ -67,17 +70,20 @@ class Matcher:
         self.version = 0
         self.arrow_keys: tuple[int, Any] = (-1, None)
         self.lock = RLock()
+        self._parted: WeakSet[PartedMatch] = WeakSet()
         self._frozen = False
         self._shares = False
         self._ids: dict[Hashable, int] | None = {}
         self._live = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+        own = ("lock", "_parted")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.lock = RLock()
+        self._parted = WeakSet()
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -165,6 +171,16 @@ class Matcher:
         return Matches(self, self.index.find(notification.attributes), self.version)
 
     @_in_turn
+    def match_in_parts(self, notification: Notification, meter: Meter | None = None) -> PartedMatch:
+        """Begin a match that is done in parts; subscriptions may come and go in between.
+
+        A meter that ran out of work on this notification, a moment ago, has the first part.
+        """
+        match = PartedMatch(self, notification, Meter(0) if meter is None else meter)
+        self._parted.add(match)
+        return match
+
+    @_in_turn
     def match_groups(self, notifications: Sequence[Notification]) -> list[list[int]]:
         """For each notification the numbers of the groups that accept it (see `keys_of_groups`);
         they hold until the next change. For many at once, where no table of them is at hand.
@@ -241,6 +257,11 @@ class Matcher:
         found: list[Hashable] = keys.take(np.array(numbers, np.int64)).to_pylist()
         return found
 
+    @staticmethod
+    def is_key(found: Hashable) -> bool:
+        """Whether what `keys_at` found is a key, and not what is left of a removed one."""
+        return found is not None and found is not TOMBSTONE
+
     def keys_of_groups(self, groups: Iterable[int]) -> list[Any]:
         """The keys of the subscriptions in some groups."""
         members = self.index.groups.members
@@ -286,9 +307,7 @@ class Matcher:
         """Key to number. A loaded snapshot builds it when first asked."""
         if self._ids is None:
             keys = self.keys if isinstance(self.keys, list) else self.keys.to_pylist()
-            self._ids = {
-                key: n for n, key in enumerate(keys) if key is not None and key is not TOMBSTONE
-            }
+            self._ids = {key: n for n, key in enumerate(keys) if self.is_key(key)}
         return self._ids
 
     def _own_keys(self) -> None:
@@ -320,8 +339,10 @@ class Matcher:
         """Forget removed subscriptions and the groups and tokens only they used."""
         kept = [n for n, key in enumerate(self.keys) if key is not TOMBSTONE]
         keys = [self.keys[n] for n in kept]
-        old = self.index
-        self.index.groups = old.groups.compacted(np.array(kept, np.int64))
+        numbers = np.array(kept, np.int64)
+        self.index.groups = self.index.groups.compacted(numbers)
         self.index.rebuild()
+        for match in list(self._parted):
+            match.renumber(numbers)
         self.keys = keys
         self._ids = {key: number for number, key in enumerate(keys)}
