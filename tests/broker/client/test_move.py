@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from kbn.broker.administration import GetStatus
-from kbn.broker.client.core import PATIENCE_S, ClientCore
+from kbn.broker.client.core import ClientCore
 from kbn.broker.client.effects import Confirmed, Delivered, Dial, Effect, Failed, HangUp, Moved
 from kbn.broker.client.move import TRANSITIONS, ClientMove, MoveEvent, MoveState, MoveStep
+from kbn.broker.client.mover import PATIENCE_S
 from kbn.broker.client.refuges import LEAVE_AFTER_S, TRY_S
 from kbn.broker.client.settings import ClientSettings
 from kbn.broker.messages import (
