@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from kbn.transport import Watched
 
 
-WARMING = 64
-
-
 class RoutingMode(StrEnum):
     """Which shape the overlay has."""
 
@@ -388,22 +385,6 @@ def _announcer(name: str, as_json: bool) -> Callable[[str, str], None]:
     return announce
 
 
-# What makes every kernel run: tokens, ranges, negations, bags served from either side.
-WARMED_BY = (
-    'warm = "1"',
-    "price < 5",
-    "price > 2 and price < 9 and warm any",
-    "price != 7",
-    'tags #> {"tea"}',
-    'tags #>/* {"te", "po"}',
-    'tags #</* {"te", "po", "x"}',
-    'tags #=/* {"te", "po"}',
-    'tags !#>/* {"te", "xx"}',
-    'tags #>/>* {"t"} and price < 5',
-    "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
-)
-
-
 def compile_kernels_once() -> None:
     """Compile the kernels, before processes are started that would each do it."""
     from kbn.matching import kernels
@@ -413,19 +394,8 @@ def compile_kernels_once() -> None:
 
 
 def _warm_up() -> None:
-    """Load the matching kernels, so that the first notification does not wait for them."""
-    from kbn.broker import Peer, RoutingTable
-    from kbn.filters import Notification, Subscription
+    """Load the matching kernels, and say so when that takes long."""
+    from kbn.broker import warm_up
 
     remark_on_compiling()
-    table = RoutingTable()
-    for number, text in enumerate(WARMED_BY):
-        table.add((Peer("client", "nobody"), number), Subscription.parse(text))
-    many = [(Peer("client", "many"), number) for number in range(1_100)]
-    for number, key in enumerate(many):
-        table.add(key, Subscription.parse(f"price = {number}"))
-    for key in many:  # so many that the index is made anew
-        table.remove(key)
-    some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
-    notifications = [Notification({**some, "warm": str(n)}) for n in range(WARMING)]
-    assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
+    warm_up()
