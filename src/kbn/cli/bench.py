@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ import typer
 
 from kbn.cli import bench_reports
 from kbn.cli.ontology import OntologyOptions
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import (
     AsJson,
     print_json,
@@ -68,7 +68,7 @@ def _measure(
         write_json(report.as_json(), out)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class MixedOptions:
     """What `--workload mixed` mixes; each is that of the workload unless it is given."""
 
@@ -115,7 +115,7 @@ def _least_and_most(text: str) -> dict[str, int]:
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Input:
     """What is matched: a named workload, or files."""
 
@@ -202,7 +202,7 @@ class Input:
         return FromFiles(self.subscriptions_file, self.events_file, self.reasoning.load())
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Engines:
     """Which engines run, and how much the slow ones get."""
 
@@ -289,7 +289,7 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class LoadInput:
     """What is loaded, and in which forms."""
 
@@ -341,7 +341,7 @@ def bench_load(*, given: LoadInput, as_json: AsJson = False, out: Out = None) ->
     _measure(lambda show: load_bench.run(settings, show), bench_reports.print_load, as_json, out)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class SparkInput:
     """How large a match on Spark is."""
 

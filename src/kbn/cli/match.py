@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbn.cli.ontology import OntologyOptions
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 from kbn.cli.pipeline import SparkMaster
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from kbn.ontology import Ontology
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class OnSpark:
     """What only a match on Spark can do."""
 
