@@ -15,7 +15,6 @@ from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 
-
 DAY_S = 86_400.0
 NOW = 20_000 * DAY_S
 
