@@ -239,7 +239,8 @@ def move(
 
     \b
     Examples:
-      kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob --to kbn://127.0.0.1:7432
+      kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob \\
+        --to kbn://127.0.0.1:7432
       kbn overlay move --url kbn://127.0.0.1:7431 --all --to kbn://127.0.0.1:7432
     """
     from kbn.transport import parse_url
