@@ -40,6 +40,7 @@ from kbn.filters import (
     value_key,
     with_known_kind,
 )
+from kbn.matching.hierarchy_shares import HierarchyShares
 from kbn.matching.metering import ask_each, cost_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
@@ -414,14 +415,16 @@ class TokenTable:
     def selectivity(self) -> list[float]:
         """Per token, a guess at the share of notifications that hit it.
 
-        Values are taken as spread evenly over the operands asked for with the same operator on the
-        same attribute; presence and family select nothing.
+        Values are taken as spread evenly: over the classes of the ontology where a token asks for
+        what is above or below one, else over the operands asked for with the same operator on the
+        same attribute. Presence and family select nothing.
         """
         counts = Counter(self.peers)
+        guesses = HierarchyShares(self.ontology)
         return [
             1.0
             if constraint is None or constraint.operator is Operator.EXISTS
-            else 1 / counts[peer]
+            else guesses.share(constraint) or 1 / counts[peer]
             for constraint, peer in zip(self.constraints, self.peers, strict=True)
         ]
 
