@@ -263,13 +263,9 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
       kbn bench match
       kbn bench match --workload ranges --subscriptions 1000000 --json
       kbn bench match --workload mixed --equalities 0.7 --skew 1 --baseline pivot
-<<<<<<< HEAD
+      kbn bench match --grid --skew 1
       kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl \\
         -o podcast
-=======
-      kbn bench match --grid --skew 1
-      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
->>>>>>> main
     """
     from kbn.lab import match_bench, match_grid
 
