@@ -52,7 +52,17 @@ def from_files(folder: Path, wants: str = "wants.txt", posts: str = "posts.jsonl
     return [*given, "--ontology", str(data.path("podcast"))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+# One of each kind runs every time; those that differ from it in a number only, and those with a
+# large ontology, run with the slow tests.
+IN_SECONDS = frozenset(
+    {"equalities", "mixed", "operators", "podcast", "ranges", "service", "wide", "z20"}
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in IN_SECONDS else [pytest.mark.slow]) for name in NAMES],
+)
 def test_every_workload_runs_on_every_engine_and_they_agree(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -249,7 +249,7 @@ def before_any_benchmark() -> None:
     """Measure, with other engines beside ours."""
 
 
-@app.command("match")
+@app.command("match", short_help="Matching in one process: our index beside others.")
 @with_options
 def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out = None) -> None:
     """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
@@ -264,7 +264,8 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
       kbn bench match --workload ranges --subscriptions 1000000 --json
       kbn bench match --workload mixed --equalities 0.7 --skew 1 --baseline pivot
       kbn bench match --grid --skew 1
-      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
+      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl \\
+        -o podcast
     """
     from kbn.lab import match_bench, match_grid
 

@@ -271,8 +271,8 @@ def broker(
 
     \b
     Examples:
-      kbn broker --name dublin --ontology podcast --store dublin.db --metrics-port 9420
-      kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 --ontology podcast
+      kbn broker --name dublin -o podcast --store dublin.db --metrics-port 9420
+      kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 -o podcast
     """
     options.check()
     logs.set_up(options.known_as)

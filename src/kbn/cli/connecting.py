@@ -50,6 +50,9 @@ Token = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+ClientName = Annotated[
+    str | None, typer.Option("--name", help="Connect as the client of this name.")
+]
 
 
 @option_group

@@ -82,7 +82,8 @@ def match(
     \b
     Examples:
       kbn match -s wants.txt -n posts.jsonl -o podcast
-      kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast --spark --out matched
+      kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast \\
+        --spark --out matched
     """
     if on_spark.spark:
         from kbn.cli.match_on_spark import match_on_spark

@@ -45,11 +45,13 @@ def ontology_file(given: str) -> Path:
     if file.exists() and not file.is_dir():
         return file
     from kbn import data
+    from kbn.config import did_you_mean
 
     if given in data.names():
         return data.path(given)
     wrong = "is a folder" if file.is_dir() else "there is no such file"
-    raise typer.BadParameter(f"{given}: {wrong}; kbn ships {', '.join(data.names())}")
+    ships = f"kbn ships {', '.join(data.names())}"
+    raise typer.BadParameter(f"{given}: {wrong}{did_you_mean(given, data.names()) or '; ' + ships}")
 
 
 Files = Annotated[
@@ -136,7 +138,7 @@ class Reading:
             )
 
 
-@app.command("compile")
+@app.command("compile", short_help="Compile files into one ontology, and keep it.")
 @with_options
 def compile_(
     *,

@@ -130,8 +130,8 @@ def plan(
     \b
     Examples:
       kbn plan animals --brokers top,left,right --output plan.json
-      kbn plan animals --brokers top,left,right --planner traffic --links top-left,top-right
-        --deliveries deliveries.csv
+      kbn plan animals --brokers top,left,right --planner traffic \\
+        --links top-left,top-right --deliveries deliveries.csv
     """
     from kbn.placement import plan as planned
 

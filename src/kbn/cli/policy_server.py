@@ -123,8 +123,8 @@ def policy_server(
     \b
     Examples:
       kbn broker --name trigger --port 7499 --ontology management
-      kbn broker --name dublin --ontology conference --trigger kbn://127.0.0.1:7499
-      kbn policy-server --trigger kbn://127.0.0.1:7499 --ontology conference --mib mib.db
+      kbn broker --name dublin -o conference --trigger kbn://127.0.0.1:7499
+      kbn policy-server --trigger kbn://127.0.0.1:7499 -o conference --mib mib.db
     """
     from kbn.transport import PolicyServerShell, until_told
 

@@ -116,7 +116,7 @@ def publish(
     Examples:
       kbn publish --url kbn://127.0.0.1:7420 '{"price": 5, "kind": "book"}'
       kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
-      kbn publish --trigger kbn://127.0.0.1:7499 --ontology conference --file talks.jsonl
+      kbn publish --trigger kbn://127.0.0.1:7499 -o conference --file talks.jsonl
     """
     texts = notification_texts(notifications or [], file)
     management.check()

@@ -72,7 +72,7 @@ def subscribe(
     \b
     Examples:
       kbn subscribe --url kbn://127.0.0.1:7420 'price < 20 and kind = "book"'
-      kbn subscribe --durable --name ann --count 10 'category @> podcast:Technology'
+      kbn subscribe --durable --name ann --count 9 'category @> podcast:Arts'
     """
     if durable and name is None:
         raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")
