@@ -20,6 +20,7 @@ from kbn.matching import Meter, OutOfWork, PartedMatch, metered
 MATCHED_AT_ONCE = 3_000  # units of work
 PREPARED_MAX = 1_000
 SMALL = 1_024  # bytes
+VALUES_READ = 3  # of a large content, for one unit
 
 
 class Prepared:
@@ -156,7 +157,8 @@ class Contents:
             self._work.done += len(encoded) // CONTENT_BYTES
         else:
             size = notification_size(found.attributes)
-            self._work.done += len(encoded) // BYTES_DECODED + 2 * (len(found) + size.elements)
+            values = len(found) + size.elements
+            self._work.done += len(encoded) // BYTES_DECODED + values // VALUES_READ
         return found
 
     def match(self, encoded: bytes, notification: Notification, table: RoutingTable) -> Wanted:

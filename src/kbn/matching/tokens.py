@@ -193,7 +193,8 @@ class ValueIndex:
         """What the elements of a large bag hit, some of them at a time."""
         asked, items = meter.asked((self, "elements", bag)), bag.items
         while asked.place < len(items):
-            place, gathered = asked.place, []
+            place = asked.place
+            gathered: list[int] = []
             for element in items[place : place + ELEMENTS]:
                 gathered += of_element(element)
                 place += 1
