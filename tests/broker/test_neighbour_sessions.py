@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from kbn.broker.best_effort import AHEAD_BYTES_MAX, AHEAD_MAX, BestEffortQueue
+from kbn.broker.broker_move import BrokerMove
 from kbn.broker.channel import Channel
 from kbn.broker.kept import Kept
 from kbn.broker.messages import (
@@ -226,10 +227,10 @@ def test_nobody_is_complete_until_all_others_are() -> None:
     a, b = linked()
     third = a.sessions.add("c", "peer")
     a.neighbour.announced.is_complete = True
-    a.sessions.tell_complete(frozenset(), parents_tell=False)
+    a.sessions.tell_complete(parents_tell=False)
     assert not a.neighbour.told.is_complete, "c has not said all"
     third.announced.is_complete = third.link.agrees = True
-    a.sessions.tell_complete(frozenset(), parents_tell=False)
+    a.sessions.tell_complete(parents_tell=False)
     assert a.neighbour.told.is_complete
     assert b.sessions.silent(since=0.5) == []
     assert b.sessions.silent(since=2.0) == ["a"]
@@ -250,13 +251,14 @@ def test_a_link_that_makes_no_sense_is_refused(
     a = End("a", "b", routing)
     a.neighbour.role = "parent"
     with pytest.raises(InvalidInputError, match=reason):
-        a.sessions.check_link(name, role, None)  # type: ignore[arg-type]
+        a.sessions.check_link(name, role)  # type: ignore[arg-type]
 
 
 def test_one_that_moves_may_have_two_parents_for_a_while() -> None:
     a = End("a", "b", "hierarchical")
     a.neighbour.role = "parent"
-    a.sessions.check_link("new", "parent", "new")
+    a.sessions.move = BrokerMove("b", "new", lambda trouble: None)
+    a.sessions.check_link("new", "parent")
 
 
 def test_why_a_neighbour_was_left_is_known_until_it_is_forgotten() -> None:

@@ -130,12 +130,6 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-@pytest.mark.parametrize("path", ["", "missing/broker.store"])
-def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(StoreError, match="cannot be opened"):
-        SqliteStore(tmp_path / path)
-
-
 def test_an_unknown_way_to_sync_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="sync"):
         SqliteStore(tmp_path / "broker.store", "sometimes")  # type: ignore[arg-type]

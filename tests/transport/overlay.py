@@ -19,7 +19,7 @@ from kbn.broker import (
     ServerLimits,
     SqliteStore,
 )
-from kbn.transport import BrokerServer, Feed, Listen
+from kbn.transport import BrokerServer, Feed, Listen, OntologyFolder
 
 PATIENCE_S = 60.0
 
@@ -47,6 +47,7 @@ def make_server(
     port: int = 0,
     host: str = "127.0.0.1",
     keeps: bool = False,
+    folder: Path | None = None,
     **options: Any,
 ) -> BrokerServer:
     memory = MemoryStore() if keeps else None
@@ -59,7 +60,8 @@ def make_server(
         server_limits=limits or ServerLimits(),
         **options,
     )
-    return BrokerServer(settings, Listen(host, port, tls, link_tls))
+    listen = Listen(host, port, tls, link_tls)
+    return BrokerServer(settings, listen, folder=OntologyFolder(folder))
 
 
 @asynccontextmanager

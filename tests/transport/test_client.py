@@ -367,7 +367,7 @@ def test_clients_are_told_of_a_new_ontology(tmp_path: Path) -> None:
     async def story() -> None:
         told: list[str] = []
         async with (
-            make_server() as server,
+            make_server(folder=tmp_path) as server,
             kbn.connect(server.url, on_ontology=told.append) as client,
         ):
             await client.load_ontology([str(path)], reasoning="rdfs")
@@ -376,10 +376,11 @@ def test_clients_are_told_of_a_new_ontology(tmp_path: Path) -> None:
             feed = await client.subscribe("kind @> <http://x/#Tea>")
             await client.publish({"kind": kbn.Class("http://x/#Oolong")})
             await take(feed, 1)
-            await client.load_ontology(["nowhere.ttl"])
+            (tmp_path / "wrong.ttl").write_text("this is no Turtle")
+            await client.load_ontology(["wrong.ttl"])
             await until(lambda: bool(server.node.ontology_problem))
             status = await client.status()
-            assert "nowhere.ttl" in status.ontology_problem
+            assert "wrong.ttl" in status.ontology_problem
             assert status.ontology == client.ontology
             server.reload()
 

@@ -17,33 +17,43 @@ from kbn.broker.work import Work
 class Chores:
     """What a broker is in the middle of, and with whom it is busy.
 
-    >>> chores, done = Chores(), []
-    >>> chores.begin(iter(map(done.append, "abc")), Peer("client", "ann"))
+    `work` is what may be done in a turn.
+
+    >>> chores, done = Chores(Work()), []
+    >>> chores.add(iter(map(done.append, "abc")), Peer("client", "ann"))
     >>> Peer("client", "ann") in chores.busy_with, done
     (True, [])
-    >>> chores.work_on(Work()); done, bool(chores)
+    >>> chores.work_on(); done, bool(chores)
     (['a', 'b', 'c'], False)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work) -> None:
+        self._work = work
         self._chores: deque[tuple[Iterator[None], Peer | None]] = deque()
         self.busy_with: dict[Peer, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._chores)
 
-    def begin(self, chore: Iterator[None], peer: Peer | None = None) -> None:
+    def start(self, chore: Iterator[None], peer: Peer | None = None) -> None:
+        """Do this now as far as the turn goes; the rest is added."""
+        for _ in chore:
+            if self._work.is_spent:
+                self.add(chore, peer)
+                return
+
+    def add(self, chore: Iterator[None], peer: Peer | None = None) -> None:
         """Do this from now on, for a peer that has to wait until it is done (or for nobody)."""
         self._chores.append((chore, peer))
         if peer is not None:
             self.busy_with[peer] = self.busy_with.get(peer, 0) + 1
 
-    def work_on(self, work: Work) -> None:
+    def work_on(self) -> None:
         """Go on with each chore in turn until the work allowed is done.
 
         One that fails is over; what went wrong is raised.
         """
-        while self._chores and not work.is_spent:
+        while self._chores and not self._work.is_spent:
             chore, peer = self._chores.popleft()
             is_over = True
             try:

@@ -49,7 +49,6 @@ class Mover:
         waves: Waves,
         broker: Surroundings,
     ) -> None:
-        self.move: BrokerMove | None = None
         self._name = name
         self._store = store
         self._neighbours = neighbours
@@ -59,14 +58,9 @@ class Mover:
         self._broker = broker
 
     @property
-    def new(self) -> str | None:
-        """The neighbour we are moving to."""
-        return None if self.move is None else self.move.new
-
-    @property
-    def apart(self) -> frozenset[str]:
-        """The two neighbours that are not told what the other wants."""
-        return frozenset() if self.move is None else self.move.both
+    def move(self) -> BrokerMove | None:
+        """The present move."""
+        return self._neighbours.move
 
     def prepare(self, old: str, new: str, done: Callable[[str | None], None]) -> None:
         """Begin a move; the new neighbour is to be added next."""
@@ -77,9 +71,10 @@ class Mover:
 
     def join(self) -> None:
         """The new neighbour is added: find out when the whole network knows."""
-        assert self.move is not None
-        self._waves.pass_on_to(self.move.new, self.move.old)
-        self._begin_wave([self.move.new])
+        move = self.move
+        assert move is not None
+        self._waves.pass_on_to(move.new, move.old)
+        self._begin_wave([move.new])
 
     def give_up_unfinished(self, sequences: Iterator[int]) -> None:
         """A move was not finished when the broker stopped: what was put aside for the new
@@ -160,9 +155,9 @@ class Mover:
     # Steps.
 
     def _set(self, move: BrokerMove | None) -> None:
-        self.move = move
-        self._neighbours.traffic.paused = self.new
-        self._interests.keep_apart(self.apart)
+        self._neighbours.move = move
+        self._neighbours.traffic.paused = self._neighbours.moving_to
+        self._interests.keep_apart(frozenset() if move is None else move.both)
 
     def _begin_wave(self, names: list[str]) -> None:
         self._own_waves.begin(self._wave_is_back, names)

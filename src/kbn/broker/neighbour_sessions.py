@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import msgpack
 
 from kbn.broker.best_effort import BestEffortQueue
-from kbn.broker.broker_move import Newest
+from kbn.broker.broker_move import BrokerMove, Newest
 from kbn.broker.greetings import Greetings
 from kbn.broker.limits import BrokerLimits
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
@@ -33,7 +33,8 @@ class NeighbourSessions:
     """The neighbours of one broker, by name.
 
     `tree` is what the broker knows of the whole network; only general peers use it. `greetings` and
-    `traffic` say and hear what belongs to the links. `unmet` are those to come.
+    `traffic` say and hear what belongs to the links. `unmet` are those to come. `move` is the
+    broker's move from one of them to another, while there is one.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class NeighbourSessions:
         unacked_of: Callable[[Peer], UnackedQueue],
     ) -> None:
         self.by_name: dict[str, Neighbour] = {}
+        self.move: BrokerMove | None = None
         self.queue_bytes = BrokerLimits().neighbour_queue_bytes
         self.tree = SpanningTree(name, epoch << 20)
         self.traffic = NeighbourTraffic(self.by_name, store, outbox)
@@ -65,7 +67,12 @@ class NeighbourSessions:
 
     # Who is one.
 
-    def check_link(self, name: str, role: Role, moving_to: str | None) -> None:
+    @property
+    def moving_to(self) -> str | None:
+        """The neighbour that the broker is moving to."""
+        return None if self.move is None else self.move.new
+
+    def check_link(self, name: str, role: Role) -> None:
         """Raise InvalidInputError when there can be no such neighbour."""
         if name == self._name:
             raise InvalidInputError(f"broker {name!r} cannot be its own neighbour")
@@ -74,7 +81,7 @@ class NeighbourSessions:
                 f"a {self.routing} broker has no {role}: both sides must use the same routing"
             )
         others = (each for each in self.by_name.values() if each.name != name)
-        if role == "parent" and name != moving_to and any(o.role == "parent" for o in others):
+        if role == "parent" and name != self.moving_to and any(o.role == "parent" for o in others):
             raise InvalidInputError("a broker has one parent at most")
 
     def left(self, name: str) -> ByeCause | None:
@@ -180,12 +187,13 @@ class NeighbourSessions:
             neighbour.announced.is_complete = neighbour.told.is_complete = False
         return list(unacked.values())
 
-    def tell_complete(self, apart: frozenset[str], parents_tell: bool) -> None:
+    def tell_complete(self, parents_tell: bool) -> None:
         """Tell each neighbour whether it has been told everything, if that has changed.
 
-        The two that are `apart` are not told what the other wants, so neither waits for the other.
-        With `parents_tell`, parents advertise: what they have not said counts too.
+        The two of a move are not told what the other wants, so neither waits for the other. With
+        `parents_tell`, parents advertise: what they have not said counts too.
         """
+        apart = frozenset[str]() if self.move is None else self.move.both
         neighbours = self.in_tree()
         is_unmet = self.unmet.may_subscribe(parents_count=parents_tell)
         unsure = [

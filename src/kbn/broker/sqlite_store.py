@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kbn.broker.messages import Peer
-from kbn.broker.sqlite_advice import advice
 from kbn.broker.storage import VERSIONS, AfterDamage, Repaired, StoreFile, StoreVersion, Sync, rows
+from kbn.broker.storage.opening import failed
+from kbn.broker.storage.writable import read_only
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
@@ -73,7 +74,7 @@ class SqliteStore:
             self._reload()
         except sqlite3.Error as error:
             self._connection.close()
-            raise StoreError(_advice(error), path=self._path) from error
+            raise failed(error, self._path) from error
 
     @property
     def repaired(self) -> Repaired | None:
@@ -292,7 +293,7 @@ class SqliteStore:
                 self._file.rollback()
                 self._reload()
             except sqlite3.Error as error:
-                raise StoreError(_advice(error), path=self._path) from error
+                raise failed(error, self._path) from error
 
     def close(self) -> None:
         self._file.close()
@@ -503,12 +504,13 @@ class SqliteStore:
         with suppress(sqlite3.Error):
             self._file.rollback()
             self._reload()
-        return StoreError(_advice(error), path=self._path)
+        return failed(error, self._path)
 
     def _mark_failed(self, error: OSError) -> StoreError:
         self._reload()
         reason = error.strerror or str(error)
-        return StoreError(f"the mark beside it cannot be written: {reason}", path=self._path)
+        told = read_only(self._path) or f"the mark beside it cannot be written: {reason}"
+        return StoreError(told, path=self._path)
 
 
 def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
@@ -520,7 +522,3 @@ def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
         else:
             spans.append((key, key))
     return spans
-
-
-def _advice(error: sqlite3.Error) -> str:
-    return advice(error, file="store", owner="broker")

@@ -168,6 +168,14 @@ class BrokerOptions:
     ] = 7420
     neighbours: Neighbours
     reasoning: OntologyOptions
+    ontology_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--ontology-folder",
+            metavar="DIR",
+            help="The folder of ontologies that a manager may have loaded; without it, none may.",
+        ),
+    ] = None
     store: Annotated[
         Path | None,
         typer.Option(
@@ -241,6 +249,9 @@ class BrokerOptions:
         """Refuse options that do not go together."""
         self.neighbours.check()
         self.tls.check()
+        folder = self.ontology_folder
+        if folder is not None and not folder.is_dir():
+            raise typer.BadParameter(f"--ontology-folder {folder}: there is no such folder")
         if not self.name and self.port == 0 and self.store is not None:
             raise typer.BadParameter("with a --store and --port 0, say by which --name it is known")
 
@@ -279,6 +290,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         AccessFile,
         Listen,
         OntologyFiles,
+        OntologyFolder,
         Reporting,
         Watch,
         parse_url,
@@ -311,7 +323,13 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     )
     files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
     watch = Watch(options.metrics_host, options.metrics_port, announce)
-    server = watched(settings, listen, watch, ontology=files if settings.ontology else None)
+    server = watched(
+        settings,
+        listen,
+        watch,
+        ontology=files if settings.ontology else None,
+        folder=OntologyFolder(options.ontology_folder),
+    )
     if options.trigger is not None:
         Reporting(server.server, options.trigger, token=options.token, tls=listen.link_tls)
     return server

@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kbn.errors import OntologyError
-from kbn.ontology.documents import ENDINGS, Document, decoded, read_document
+from kbn.ontology.documents import CONTENT_MAX, ENDINGS, Document, decoded, read_document
 
 CATALOGUE_FILE = "catalog-v001.xml"
 CANDIDATES_MAX = 2_000
@@ -40,6 +40,8 @@ class Catalogue:
     entries: dict[str, Path] = field(default_factory=dict)
     directories: tuple[Path, ...] = ()
     network: bool = False
+    bytes_left: int = CONTENT_MAX
+    """How much the next document may hold."""
     looked_at: set[Path] = field(default_factory=set)
     """The directories whose listing decided a resolution."""
     _names: dict[Path, dict[str, Path]] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class Catalogue:
         """The document for ontology `iri`, or None when it is nowhere to be found."""
         path = self._local(iri, importer)
         if path is not None:
-            return read_document(path)
+            return read_document(path, self.bytes_left)
         return fetch(iri) if self.network else None
 
     def _local(self, iri: str, importer: Document) -> Path | None:

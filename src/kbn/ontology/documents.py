@@ -9,13 +9,14 @@ characters otherwise (`.owl` may be any of four formats).
 from __future__ import annotations
 
 import gzip
-import io
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISBLK, S_ISCHR
 
 from kbn.errors import LimitError, OntologyError
 from kbn.ontology import vocabulary as v
@@ -138,21 +139,24 @@ class Document:
 _SPOKEN = {"turtle": "Turtle", "ntriples": "N-Triples", "rdfxml": "RDF/XML"}
 
 
-def read_document(path: Path) -> Document:
-    """The document at `path`, decompressed when it ends in `.gz`."""
+def read_document(path: Path, bytes_max: int = CONTENT_MAX) -> Document:
+    """The document at `path`, decompressed when it ends in `.gz`; of at most so many bytes.
+
+    A pipe is read, as in `kbn ontology show <(…)`; a device is refused, for it may never end.
+    """
+    bytes_max = max(0, min(bytes_max, CONTENT_MAX))
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = _decompressed(content)
+        content = _content(path, bytes_max)
     except FileNotFoundError as error:
         raise OntologyError("there is no such file", path=str(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise OntologyError(f"cannot be read: {error}", path=str(path)) from error
-    if len(content) > CONTENT_MAX:
+    if len(content) > bytes_max:
         raise LimitError(
-            f"{path} holds more than {CONTENT_MAX:,} bytes",
-            limit="CONTENT_MAX",
-            maximum=CONTENT_MAX,
+            f"{path} is too large: {bytes_max:,} more bytes are allowed; load less, or have the "
+            "limit raised",
+            limit="bytes_max",
+            maximum=bytes_max,
         )
     return Document(str(path), content, directory=path.parent)
 
@@ -229,9 +233,16 @@ def check_entities(content: bytes, name: str) -> None:
             )
 
 
-def _decompressed(content: bytes) -> bytes:
-    with gzip.open(io.BytesIO(content), "rb") as stream:
-        return stream.read(CONTENT_MAX + 1)
+def _content(path: Path, bytes_max: int) -> bytes:
+    """What is in a file, or a byte more than is allowed."""
+    with path.open("rb") as stream:
+        mode = os.fstat(stream.fileno()).st_mode
+        if S_ISCHR(mode) or S_ISBLK(mode):
+            raise OSError("it is a device, not a file")
+        if path.suffix == ".gz":
+            with gzip.open(stream, "rb") as unpacked:
+                return unpacked.read(bytes_max + 1)
+        return stream.read(bytes_max + 1)
 
 
 def _failing_line(content: bytes, form: object, base: str) -> int | None:

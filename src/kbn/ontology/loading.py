@@ -32,6 +32,8 @@ from kbn.ontology.triples import Triple
 LEVELS = ("none", "rdfs", "rl", "el", "dl")
 IMPORTS_MAX = 1_000
 """How many documents one load may pull in."""
+BYTES_MAX = 8 * 1024**3
+"""How many bytes all documents of one load may hold, unless the caller says less."""
 
 Progress = Callable[[str], None]
 
@@ -46,6 +48,7 @@ class Request:
     catalogue: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None
     network: bool = False
     time_limit_s: float = 600.0
+    bytes_max: int = BYTES_MAX
 
     def __post_init__(self) -> None:
         if not self.paths:
@@ -59,6 +62,8 @@ class Request:
             )
         if not self.time_limit_s > 0:
             raise InvalidInputError(f"time_limit_s must be positive, not {self.time_limit_s}")
+        if not self.bytes_max > 0:
+            raise InvalidInputError(f"bytes_max must be positive, not {self.bytes_max}")
 
 
 @dataclass
@@ -98,7 +103,9 @@ class Corpus:
 def load(request: Request, *, use_cache: bool, progress: Progress | None = None) -> Tables:
     """The compiled tables for `request`."""
     say = progress or (lambda _: None)
-    asked = [read_document(Path(path)) for path in request.paths]
+    asked: list[Document] = []
+    for path in request.paths:
+        asked.append(read_document(Path(path), request.bytes_max - _bytes(asked)))
     if use_cache:
         from kbn.ontology import cache
 
@@ -123,7 +130,8 @@ def _build(
 
     say(f"reading {', '.join(document.name for document in asked)}")
     corpus = Corpus(list(asked), len(asked))
-    axioms = extract_axioms(_following_imports(corpus, catalogue, say), skos=request.skos)
+    triples = _following_imports(corpus, catalogue, request.bytes_max, say)
+    axioms = extract_axioms(triples, skos=request.skos)
     say(f"reasoning at level {request.reasoning}")
     reason(axioms, corpus, request)
     facts = Facts(
@@ -138,7 +146,13 @@ def _build(
     return compile_axioms(axioms, facts), corpus
 
 
-def _following_imports(corpus: Corpus, catalogue: Catalogue, say: Progress) -> Iterator[Triple]:
+def _bytes(documents: list[Document]) -> int:
+    return sum(len(document.content) for document in documents)
+
+
+def _following_imports(
+    corpus: Corpus, catalogue: Catalogue, bytes_max: int, say: Progress
+) -> Iterator[Triple]:
     """The triples of the corpus, which grows by what its documents import."""
     known = {document.digest for document in corpus.documents}
     here: set[str] = set()
@@ -151,6 +165,7 @@ def _following_imports(corpus: Corpus, catalogue: Catalogue, say: Progress) -> I
         if place == len(corpus.documents):
             # Only now are all ontologies named by the files themselves known.
             for iri, importer in wanted:
+                catalogue.bytes_left = bytes_max - _bytes(corpus.documents)
                 _take_import(corpus, catalogue, iri, importer, here, known, say)
             wanted = []
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kbn.transport.managed_processes import Companion, ManagedOverlay
     from kbn.transport.managed_publisher import ManagedPublisher
     from kbn.transport.metrics import state_of
+    from kbn.transport.ontology_folder import OntologyFolder
     from kbn.transport.policy_server import PolicyServerShell
     from kbn.transport.processes import Overlay, tell
     from kbn.transport.reporting import Reporting
@@ -44,6 +45,7 @@ __all__ = [
     "ManagedOverlay",
     "ManagedPublisher",
     "OntologyFiles",
+    "OntologyFolder",
     "Overlay",
     "OverlayPlan",
     "PolicyServerShell",
@@ -86,6 +88,7 @@ __getattr__ = on_first_use(
         "ManagedOverlay": "kbn.transport.managed_processes",
         "ManagedPublisher": "kbn.transport.managed_publisher",
         "OntologyFiles": "kbn.transport.settings",
+        "OntologyFolder": "kbn.transport.ontology_folder",
         "Overlay": "kbn.transport.processes",
         "OverlayPlan": "kbn.transport.topology_file",
         "PolicyServerShell": "kbn.transport.policy_server",

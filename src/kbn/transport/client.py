@@ -271,7 +271,7 @@ class Client:
     ) -> None:
         """Have the broker load an ontology from files on its machine::
 
-        await client.load_ontology(["/etc/kbn/podcast.ttl"])
+        await client.load_ontology(["podcast.ttl"])
         """
         await self.admin(administration.LoadOntology(tuple(paths), reasoning))
 

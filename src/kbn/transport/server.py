@@ -30,12 +30,13 @@ from kbn.broker import (
 )
 from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
-from kbn.errors import KbnError
+from kbn.errors import InvalidInputError, KbnError
 from kbn.ontology import Ontology
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
 from kbn.transport.dialling import dial
 from kbn.transport.note_log import log_note
+from kbn.transport.ontology_folder import OntologyFolder
 from kbn.transport.security import common_name
 from kbn.transport.settings import Listen, OntologyFiles, check_url
 from kbn.transport.turn_times import TurnTimes
@@ -53,7 +54,8 @@ BackgroundTask = Callable[[], Coroutine[Any, Any, None]]
 class BrokerServer:
     """Runs a `Node` on a port; see `url`. The store is closed with the server.
 
-    `ontology` names the files that `reload` reads again.
+    `ontology` names the files that `reload` reads again, `folder` has those that a manager may
+    ask for.
     """
 
     def __init__(
@@ -62,15 +64,21 @@ class BrokerServer:
         listen: Listen = Listen(),  # noqa: B008  (it is immutable)
         *,
         ontology: OntologyFiles | None = None,
+        folder: OntologyFolder = OntologyFolder(),  # noqa: B008  (it is immutable)
     ) -> None:
         for link in settings.links:
             check_url(link.url)
         settings = replace(
-            settings, checks_certificates=listen.checks_certificates, check_url=check_url
+            settings,
+            checks_certificates=listen.checks_certificates,
+            check_url=check_url,
+            check_ontologies=folder.check,
         )
         self.node = Node(settings, now(), Random().random)
         self.listen = listen
         self._ontology = ontology
+        self._folder = folder
+        self._is_loading = False
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._background: list[BackgroundTask] = []
@@ -258,8 +266,7 @@ class BrokerServer:
             case effects.Dial(link, url):
                 self._run(self._dial(link, url))
             case effects.LoadOntology(paths, reasoning):
-                files = OntologyFiles(tuple(map(Path, paths)), reasoning)
-                self._run(self._load_quietly(files))
+                self._run(self._load_for_manager(paths, reasoning))
             case _:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
@@ -315,14 +322,22 @@ class BrokerServer:
 
     # Ontologies.
 
-    async def load_ontology(self, paths: Iterable[str | Path], reasoning: Any = "rdfs") -> str:
+    async def load_ontology(
+        self,
+        paths: Iterable[str | Path],
+        reasoning: Any = "rdfs",
+        *,
+        bytes_max: int | None = None,
+    ) -> str:
         """Load and reason beside the work, then reason with that; its digest.
 
         Whatever is wrong with it is raised, and the broker goes on with the one it has.
         """
         files = OntologyFiles(tuple(map(Path, paths)), reasoning)
         try:
-            ontology = await asyncio.to_thread(Ontology.load, files.paths, files.reasoning)
+            ontology = await asyncio.to_thread(
+                Ontology.load, files.paths, files.reasoning, bytes_max=bytes_max
+            )
         except KbnError as error:
             self.tell(events.OntologyFailed(str(error)))
             raise
@@ -348,9 +363,23 @@ class BrokerServer:
         else:
             self.tell(events.AccessChanged())
 
-    async def _load_quietly(self, files: OntologyFiles) -> None:
+    async def _load_for_manager(self, names: tuple[str, ...], reasoning: Any) -> None:
+        """Load what a manager has asked for: from the folder, one after another."""
+        if self._is_loading:
+            self.tell(events.OntologyFailed("one is being loaded; ask again when that is done"))
+            return
+        self._is_loading = True
         try:
-            await self.load_ontology(files.paths, files.reasoning)
+            files = OntologyFiles(self._folder.files(names), reasoning)
+            await self._load_quietly(files, self.node.settings.server_limits.ontology_bytes)
+        except InvalidInputError as error:
+            self.tell(events.OntologyFailed(str(error)))
+        finally:
+            self._is_loading = False
+
+    async def _load_quietly(self, files: OntologyFiles, bytes_max: int | None = None) -> None:
+        try:
+            await self.load_ontology(files.paths, files.reasoning, bytes_max=bytes_max)
         except KbnError:
             pass  # the node has noted it
         except Exception as error:

@@ -17,6 +17,7 @@ from kbn.transport.clock import now
 from kbn.transport.health import HealthListener
 from kbn.transport.logs import RateLimiter, event
 from kbn.transport.metrics import CommitTimer, metrics_text, state_of
+from kbn.transport.ontology_folder import OntologyFolder
 from kbn.transport.server import BrokerServer
 from kbn.transport.settings import Listen, OntologyFiles
 
@@ -42,13 +43,15 @@ def watched(
     watch: Watch,
     *,
     ontology: OntologyFiles | None = None,
+    folder: OntologyFolder = OntologyFolder(),  # noqa: B008  (it is immutable)
 ) -> Watched:
     """A server under watch: its commits are timed, what it notes is told."""
     store = MemoryStore() if settings.store is None else settings.store
     timed, commits = CommitTimer.around(store)
     keeps = settings.keeps and settings.store is not None
     timed_settings = replace(settings, store=timed, keeps=keeps)
-    return Watched(BrokerServer(timed_settings, listen, ontology=ontology), watch, commits)
+    server = BrokerServer(timed_settings, listen, ontology=ontology, folder=folder)
+    return Watched(server, watch, commits)
 
 
 class Watched:

@@ -621,6 +621,7 @@ class Node:
                 request = events.MoveBroker(url, leaving)
                 return MovingBroker(self._neighbours.move(request, self._now))
             case LoadOntology(paths, reasoning):
+                self.settings.check_ontologies(paths)
                 self.connections.effect(effects.LoadOntology(paths, reasoning))
                 return LoadingOntology(paths)
             case _:

@@ -22,7 +22,8 @@ class ServerLimits:
 
     One turn does `turn_work` units of work (see `work.py`), and what does not fit waits for the
     next. A client is sent deliveries while less than `room_bytes` waits in its socket. A connection
-    in which more than `unwritten_bytes` waits is dropped: nobody reads there.
+    in which more than `unwritten_bytes` waits is dropped: nobody reads there. `ontology_bytes` is
+    what the files of an ontology may hold that a manager asks for.
     """
 
     turn_work: int = 20_000
@@ -31,6 +32,7 @@ class ServerLimits:
     broker_frame_bytes: int = 256 << 20
     room_bytes: int = 1 << 20
     unwritten_bytes: int = 256 << 20
+    ontology_bytes: int = 256 << 20
     connect_timeout_s: float = 10.0
     silent_s: float = 30.0
 
@@ -55,9 +57,10 @@ class NodeSettings:
     One that `adapts` takes the shape of the first neighbour that comes while it has none.
     `token` is what it shows where it was not told another: at a broker that it is moved to.
     Without a `store`, or with one that does not outlive the process (`keeps`), durable requests
-    are refused. `check_url` raises `InvalidInputError` for what is no address. `ontology_digest` is
-    the digest of the ontology, unless another is given. With `checks_certificates` a peer must have
-    the name that its certificate shows.
+    are refused. `check_url` raises `InvalidInputError` for what is no address, `check_ontologies`
+    for files that a manager may not have loaded. `ontology_digest` is the digest of the ontology,
+    unless another is given. With `checks_certificates` a peer must have the name that its
+    certificate shows.
     """
 
     name: str
@@ -78,6 +81,7 @@ class NodeSettings:
     checks_certificates: bool = False
     wire: WireVersions = WIRE
     check_url: Callable[[str], None] = lambda url: None
+    check_ontologies: Callable[[tuple[str, ...]], None] = lambda paths: None
     retransmit_s: float | None = None
 
     @property

@@ -27,6 +27,7 @@ from kbn.broker.storage.opening import (
 from kbn.broker.storage.repairing import Repaired, rebuild
 from kbn.broker.storage.tally import Tally
 from kbn.broker.storage.versions import VERSIONS, StoreVersion, make, steps_from
+from kbn.broker.storage.writable import check_place, check_writable
 from kbn.broker.store import StoreError
 from kbn.errors import KbnError
 
@@ -55,7 +56,9 @@ class StoreFile:
         self._mark = CommitMark(path)
         self._lock: sqlite3.Connection | None = None
         try:
+            check_place(path)
             _check_owner(path, versions)
+            check_writable(path)
             self._lock = locked(path)
             _made_ready(path, versions)
             self.repaired = _checked(path, after_damage, versions)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from kbn.broker.sqlite_advice import advice
 from kbn.broker.storage.rows import Text
 from kbn.broker.storage.versions import OURS, StoreVersion
+from kbn.broker.storage.writable import read_only
 from kbn.broker.store import StoreError
 
 # What `sqlite3` raises; the second when it wants to tell of damage, and the text is damaged, too.
@@ -85,4 +86,4 @@ def failed(error: sqlite3.Error | UnicodeDecodeError, path: str) -> StoreError:
     """An error of SQLite, with advice."""
     if isinstance(error, UnicodeDecodeError):
         return StoreError("damaged; see kbn store check", path=path)
-    return StoreError(advice(error, file="store", owner="broker"), path=path)
+    return StoreError(read_only(path) or advice(error, file="store", owner="broker"), path=path)

@@ -1,0 +1,160 @@
+"""The router: takes a notification to the clients and the neighbours that it is for.
+
+A notification goes to the clients that want it and to the neighbours that announced a filter for
+it, never back to where it came from. `route` decides; the router knows what is decided about, and
+puts the notification into the queues. Between general peers it goes along the edges of a spanning
+tree, and the view of the tree tells repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbn.broker.chores import Chores
+from kbn.broker.client_session import ClientSession
+from kbn.broker.client_sessions import ClientSessions
+from kbn.broker.contents import Contents
+from kbn.broker.fan_out import AT_ONCE, FanOuts
+from kbn.broker.interests import Interests
+from kbn.broker.kept import Kept
+from kbn.broker.messages import Envelope, Peer
+from kbn.broker.neighbour import Neighbour
+from kbn.broker.neighbour_sessions import NeighbourSessions
+from kbn.broker.outbox import Outbox
+from kbn.broker.room import Room
+from kbn.broker.route import route
+from kbn.broker.seen import SeenViews
+from kbn.broker.store import Store
+from kbn.broker.work import SENT
+from kbn.filters import Notification
+
+
+class Router:
+    """Routes the notifications of one broker.
+
+    `forwarded` counts what neighbours were sent. With `uses_advertisements`, a durable notification
+    may have to go to every neighbour.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        clients: ClientSessions,
+        neighbours: NeighbourSessions,
+        interests: Interests,
+        room: Room,
+    ) -> None:
+        self.forwarded = 0
+        self.uses_advertisements = False
+        self.contents = Contents(outbox.work)
+        self.chores = Chores(outbox.work)
+        self.fan_outs = FanOuts(clients)
+        self._store = store
+        self._outbox = outbox
+        self._clients = clients
+        self._neighbours = neighbours
+        self._interests = interests
+        self._room = room
+        self._seen = SeenViews(store)
+
+    def route(
+        self,
+        envelope: Envelope,
+        notification: Notification,
+        publisher: ClientSession | None = None,
+        *,
+        came_from: str | None,
+    ) -> None:
+        """Deliver here and pass on: what a client of ours publishes, or a neighbour brings."""
+        neighbours = self._neighbours
+        is_repetition = False
+        if neighbours.routing == "general":
+            view = neighbours.tree.view
+            known = self._seen.see(envelope, view)
+            if known == view:
+                return
+            is_repetition = known is not None
+        move = neighbours.move
+        if move is not None:
+            move.saw(envelope)
+        targets = route(
+            self.contents.match(envelope.content, notification, self._interests.table),
+            came_from,
+            neighbours.in_tree(),
+            everywhere=envelope.everywhere,
+            move=move,
+            is_repetition=is_repetition,
+        )
+        kept = Kept(self._store, envelope)
+        for neighbour in targets.neighbours:
+            self.pass_on(neighbour, kept)
+        if len(targets.clients) <= AT_ONCE:
+            for name, ids in targets.clients.items():
+                self._clients.deliver(name, ids, kept, publisher)
+        else:
+            sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
+            self.chores.start(self.fan_outs.begin(targets.clients, kept, publisher), sender)
+        if envelope.durable and neighbours.unmet and not is_repetition:
+            for url, queue in neighbours.unmet.keep(kept):
+                self._room.queued(url, queue)
+
+    def pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
+        """Send a notification to a neighbour."""
+        self.forwarded += 1
+        self._outbox.work.done += SENT
+        self._neighbours.traffic.pass_on(neighbour, kept)
+        if kept.envelope.durable:
+            self._room.queued(neighbour.name, neighbour.unacked)
+
+    def route_again(self, envelope: Envelope) -> None:
+        """Send what a neighbour has not acknowledged to all neighbours in the new tree."""
+        self._seen.see(envelope, self._neighbours.tree.view)
+        kept = Kept(self._store, envelope)
+        for neighbour in self._neighbours.in_tree():
+            self.pass_on(neighbour, kept)
+
+    def route_late(self, envelope: Envelope, neighbour: Neighbour) -> None:
+        """Send what was kept for a neighbour before we knew that it was one."""
+        if self._neighbours.routing == "general":
+            self.route_again(envelope)
+        else:
+            self.pass_on(neighbour, Kept(self._store, envelope))
+
+    # What can be handled, and when.
+
+    def is_ready_for(self, content: bytes, sender: Peer) -> bool:
+        """Whether a notification can be handled now; if not, it is matched first, in steps."""
+        if self.contents.is_ready(content, self._interests.table):
+            return True
+        self.chores.add(self._preparing(content), sender)
+        return False
+
+    def _preparing(self, content: bytes) -> Iterator[None]:
+        while not self.contents.prepare(content, self._interests.table):
+            yield
+
+    def check_room(self, content: bytes, notification: Notification) -> None:
+        """Raise `LimitError` when there is no room for a durable notification of our client."""
+        self._room.check(len(content))
+        if self._room.full:
+            self._room.refuse(self._durable_hops(content, notification, None))
+
+    def has_room(self, content: bytes, notification: Notification, came_from: str) -> bool:
+        """Whether there is room for a durable notification that a neighbour brings."""
+        return self._room.full.isdisjoint(self._durable_hops(content, notification, came_from))
+
+    def _durable_hops(
+        self, content: bytes, notification: Notification, came_from: str | None
+    ) -> list[str]:
+        """Whom a durable notification would be kept for, beside clients."""
+        neighbours = self._neighbours
+        targets = route(
+            self.contents.match(content, notification, self._interests.table),
+            came_from,
+            neighbours.in_tree(),
+            # Where advertisements are used it may go everywhere, and better waits in vain.
+            everywhere=self.uses_advertisements,
+            move=neighbours.move,
+        )
+        return [*(each.name for each in targets.neighbours), *neighbours.unmet]
