@@ -25,6 +25,10 @@ from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
 
+# An epoch is the second in which it begins, up to the year 2105: sequences have 63 bits, of which
+# 31 count within an epoch. After a clock that is further ahead there is room to count on.
+EPOCH_OF_CLOCK_MAX = 2**32 - 2**24
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -84,7 +88,7 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
 
 
 def _next_epoch(store: Store, now: float) -> int:
-    """The broker's epoch: larger each time it starts."""
-    epoch = max(int(now), int(store.marked("epoch") or 0) + 1)
+    """The broker's epoch: larger each time it starts, whatever the clock says."""
+    epoch = max(min(int(now), EPOCH_OF_CLOCK_MAX), int(store.marked("epoch") or 0) + 1)
     store.mark("epoch", str(epoch).encode())
     return epoch
