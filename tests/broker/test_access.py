@@ -169,6 +169,20 @@ def test_without_a_token_a_name_that_proves_nothing_cannot_be_durable() -> None:
     assert isinstance(open_to_all.sent(1)[0], ConnAck)
 
 
+def test_where_nothing_is_checked_a_token_still_guards_a_durable_name_and_no_token_does_not() -> (
+    None
+):
+    # docs/how-to/secure-an-overlay.md says both.
+    for token, is_taken_over in (("mine", False), ("", True)):
+        talk = Talk(store=MemoryStore()).opened(1)
+        talk.say(1, Connect("ann", 1, token=token, durable=True), Subscribe(1, "k any", True))
+        talk.tell(events.Closed(1)).opened(2).say(2, Connect("bob", 1), published(1, k=1))
+        thief = talk.opened(3).say(3, Connect("ann", 2, durable=True))
+        took = any(isinstance(each, Deliver) for each in thief.sent(3))
+        assert took == is_taken_over
+        assert is_taken_over or "belongs to a durable client" in thief.refusal(3)
+
+
 def test_nobody_pushes_an_attached_client_aside() -> None:
     talk = Door(default=may())
     ann = talk.come("ann", "mine")

@@ -77,6 +77,21 @@ def test_the_pivot_scan_has_the_whole_input_and_counts_as_the_index_does(
     assert "pivot against index" in capsys.readouterr().out
 
 
+def test_the_grid_measures_each_mixture_with_what_is_given_held_fixed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = ["--grid", "--skew", "1", "--present", "1", "--subscriptions", "200", "--events", "20"]
+    result = bench(capsys, *small, "--values", "3")
+    assert [cell["equalities"] for cell in result["cells"]] == [0.0, 0.3, 0.7, 1.0]
+    assert all(cell["skew"] == 1.0 and cell["values"] == 3 for cell in result["cells"])
+    assert all(cell["index_us"] > 0 and cell["pivot_us"] > 0 for cell in result["cells"])
+    assert result["holds"] == all(cell["holds"] for cell in result["cells"])
+    assert main(["bench", "match", *small, "--values", "3", "--equalities", "1"]) == 0
+    assert "of 1 mixture" in capsys.readouterr().out
+    assert main(["bench", "match", "--grid", "--workload", "u20"]) != 0
+    assert "--grid makes its own input" in capsys.readouterr().err
+
+
 def test_the_report_says_how_large_each_engine_was_and_what_was_not_measured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -31,6 +31,8 @@ COMMANDS = [
     ["plan"],
     ["mib"],
     ["policy-server"],
+    ["access", "check"],
+    ["access", "try"],
     ["store", "backup"],
     ["store", "restore"],
     ["store", "check"],

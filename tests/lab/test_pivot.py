@@ -7,7 +7,6 @@ import pytest
 
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Filter, Subscription
-from kbn.lab.baselines import pivot
 from kbn.lab.baselines.pivot import PivotScan
 from kbn.lab.measuring import rows_as_notifications
 from kbn.lab.workloads import Mixed, Mixture, Pair, workload
@@ -58,7 +57,7 @@ def test_open_closed_and_crossed_bounds() -> None:
         PivotScan().add_many([(Subscription.parse(texts[4]), 0)])
 
 
-def test_what_it_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_cannot_take_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="conjunctions"):
         PivotScan().add_many([(Subscription.parse("a = 1 or b = 1"), 0)])
     with pytest.raises(InvalidInputError, match="without constraints"):
@@ -66,6 +65,17 @@ def test_what_it_cannot_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(InvalidInputError, match="not both"):
         PivotScan().add_many([(Subscription.parse('a = 1 and a = "x"'), 0)])
     wide = workload("w20")
-    monkeypatch.setattr(pivot, "BYTES_MAX", 1000)
+    engine = PivotScan(bytes_max=1000)
+    engine.add_many(next(wide.subscriptions(10, 0)))
     with pytest.raises(LimitError, match="too wide"):
-        built(next(wide.subscriptions(10, 0)), wide.notifications(10, 0))
+        engine.build(wide.notifications(10, 0))
+
+
+def test_cells_are_joined_until_wide_ranges_fit_and_the_answers_stay() -> None:
+    wide = workload("w20")
+    pairs, table = next(wide.subscriptions(50, 0)), wide.notifications(30, 0)
+    roomy, tight = built(pairs, table), PivotScan(bytes_max=1 << 20)
+    tight.add_many(pairs)
+    tight.build(table)
+    assert tight.cells < roomy.cells and tight.memory() < roomy.memory()
+    assert tight.counts(table).tolist() == roomy.counts(table).tolist()

@@ -14,6 +14,7 @@ from kbn.broker.administration import Report
 from kbn.errors import InvalidInputError
 from kbn.filters.mentions import terms_named_in
 from kbn.management.broker_agent import AT_ONCE_MAX, BrokerAgent
+from kbn.management.liveness import BrokerSign
 from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
@@ -203,3 +204,17 @@ def test_one_who_wants_nothing_any_more_is_not_told_of_as_a_subscriber(
     ann.unsubscribe(subscription)
     network.run()
     assert agent.reports(0.0)[1:] == [Departure("subscriber", "ann", "east")]
+
+
+def test_it_gives_a_sign_every_second_and_when_a_neighbour_is_lost(
+    semantic_map: SemanticMap,
+) -> None:
+    network, agent = make(semantic_map)
+    network.run()
+    assert agent.sign(0.0) == BrokerSign("east")
+    assert agent.sign(0.9) is None
+    assert agent.sign(1.0) == BrokerSign("east")
+    network.crash("root")
+    network.run()
+    assert agent.sign(1.1) == BrokerSign("east", ("root",))
+    assert agent.sign(1.2) is None

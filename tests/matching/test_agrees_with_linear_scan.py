@@ -23,6 +23,7 @@ from tests.matching.worlds import World
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription, resolve_terms
 from kbn.matching import LinearScan, Matcher
+from kbn.matching.invariants import check_invariants
 
 
 class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
@@ -109,7 +110,9 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
     def sizes_and_structure_are_right(self) -> None:
         if hasattr(self, "matcher"):
             assert len(self.matcher) == len(self.live)
-            self.matcher.index.groups.check_invariants()
+            check_invariants(self.matcher)
+            for copy, _ in self.frozen:
+                check_invariants(copy)
 
     def _add(self, subscription: Subscription) -> None:
         key = self._key()

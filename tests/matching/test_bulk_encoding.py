@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
 from typing import Any
 
@@ -62,7 +63,8 @@ def one_by_one(rows: list[tuple[Any, Any]]) -> tuple[Matcher, KbnError | None]:
 
 
 def told(error: KbnError | None) -> tuple[type, str]:
-    return type(error), str(error)
+    """What an error says, without the row it is in."""
+    return type(error), re.sub(r"^row \d+, key .*?: ", "", str(error))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -76,6 +78,7 @@ def test_texts_in_bulk_mean_what_they_mean_one_by_one(seed: int) -> None:
             with pytest.raises(KbnError) as caught:
                 bulk.add_many(rows)
             assert told(caught.value) == told(wrong), (seed, text)
+            assert str(caught.value).startswith("row 2, key 1: "), (seed, text)
             assert len(bulk) == 0
             continue
         assert bulk.add_many(rows) == 3
@@ -264,3 +267,97 @@ def test_many_chunks_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match="in use"):
         matcher.add_many([("a > 1", 31), *[("a > 1", 100 + n) for n in range(9)], ("a > 1", 31)])
     assert len(matcher) == 30
+
+
+VALUES = (5, 5.0, True, "5", -0.5, 2**60, [1, 1.0, "a"], {"time": "2026-11-15T10:00:00Z"}, [[1]])
+FORMS = (
+    *({"attribute": "a", "op": op, "value": 3} for op in ("<", "le", "=", "!=", "<<", ["<"], None)),
+    *({"attribute": "a", "op": op, "value": 2.5, "not": True} for op in ("<", "=")),
+    *({"attribute": name, "op": ">=", "value": 1} for name in ("b", "a-b", "", 7, None)),
+    *({"attribute": "b", "op": "=", "value": value} for value in (*VALUES, None, {"no": 1})),
+    *({"attribute": "c", "op": ">", "value": value} for value in VALUES),
+    {"attribute": "d", "op": "any"}, {"attribute": "a", "op": "<"}, {"op": "<", "value": 1},
+    {"attribute": "a", "op": "<", "value": 3, "more": 1}, [], "a < 3",
+)  # fmt: skip
+
+
+def forms(random: Random) -> Any:
+    """A subscription in its JSON form, most of them right."""
+    filters = []
+    for _ in range(random.choice((1, 1, 1, 2, 0))):
+        some = random.choices(FORMS[: random.choice((4, 4, len(FORMS)))], k=random.randint(0, 4))
+        filters.append(random.choice((some, {"all": some}, {"all": some})))
+    if len(filters) == 1 and random.random() < 0.5:
+        return filters[0]
+    return random.choice(({"any": filters}, {"any": filters}, {"any": filters, "x": 1}))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_json_in_bulk_means_what_it_means_one_by_one(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(40):
+        form = forms(random)
+        given = random.choice((form, json.dumps(form), json.dumps(form)[: random.randint(1, 60)]))
+        rows = [('[{"attribute": "a", "op": "<", "value": 1}]', 0), (given, 1), (given, 2)]
+        single, wrong = one_by_one(rows)
+        bulk = Matcher()
+        if wrong is not None:
+            with pytest.raises(KbnError) as caught:
+                bulk.add_many(rows)
+            assert told(caught.value) == told(wrong), (seed, given)
+            assert len(bulk) == 0
+            continue
+        assert bulk.add_many(rows) == 3
+        for _, key in rows:
+            assert bulk.subscription(key) == single.subscription(key), (seed, given)
+        assert bulk.group_count == single.group_count, (seed, given)
+
+
+def test_what_is_remembered_of_parts_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbn.matching.bulk_encoding.REMEMBERED_BYTES_MAX", 100_000)
+    monkeypatch.setattr("kbn.filters.bulk.REMEMBERED_BYTES_MAX", 100_000)
+    matcher = Matcher()
+    encoder = BulkEncoder(matcher.index.encoder, reader := BulkReader())
+    for kind in ("texts", "objects", "JSON"):
+        for first in range(0, 2_000, 50):
+            texts = [f'a = "{n}-{"x" * 500}" and a_{n} < 3' for n in range(first, first + 50)]
+            read: list[Any] = [Subscription.parse(text) for text in texts]
+            if kind == "texts":
+                encoder.of_texts(pa.array(texts), matcher.filters_of)
+            elif kind == "objects":
+                encoder.of_rows(read, matcher.filters_of)
+            else:
+                encoder.of_rows([each.to_json() for each in read], matcher.filters_of)
+            encoder.stay_within_bounds()
+            assert encoder.remembered_bytes <= 100_000
+            assert reader.remembered_bytes <= 100_000
+
+
+def test_a_load_that_fails_late_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbn.matching.bulk_load.CHUNK", 10)
+    matcher = Matcher()
+    matcher.add_many((f"a > {n}", n) for n in range(25))
+    before = matcher.group_count, matcher.index.groups.group_count
+    rows = [(f"a > {n} and b < {n}", 100 + n) for n in range(35)]
+    for wrong in (("a >", 200), ("a > 1", 3), ("a > 1", 101), ("a > 1", None)):
+        with pytest.raises(InvalidInputError, match=r"^row 36, key "):
+            matcher.add_many([*rows, wrong])
+        assert (matcher.group_count, matcher.index.groups.group_count) == before
+        assert 101 not in matcher and len(matcher) == 25
+        matcher.index.groups.check_invariants()
+    assert matcher.add_many(rows) == 35
+    assert set(matcher.match({"a": 3, "b": 1})) == {0, 1, 2, 102}
+    matcher.index.groups.check_invariants()
+
+
+def test_rows_that_change_the_matcher_while_it_loads_are_refused() -> None:
+    matcher = Matcher()
+
+    def rows() -> Any:
+        yield "a > 1", 1
+        matcher.add("a > 2", 2)
+        yield "a > 3", 3
+
+    with pytest.raises(InvalidInputError, match="changed by what it is loading"):
+        matcher.add_many(rows())
+    assert len(matcher) == 1 and set(matcher.match({"a": 9})) == {2}

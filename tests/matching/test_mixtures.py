@@ -9,6 +9,7 @@ import pytest
 
 from kbn.filters import Constraint, Filter
 from kbn.matching import Matcher, notification_table
+from kbn.matching.invariants import check_invariants
 
 
 def _filter(random: Random, values: int) -> Filter:
@@ -40,11 +41,14 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: i
     filters = {key: _filter(random, values) for key in range(2500)}
     matcher = Matcher()
     matcher.add_many([(filters[key], key) for key in range(2000)])
+    check_invariants(matcher)
     for key in range(2000, 2500):
         matcher.add(filters[key], key)
+    check_invariants(matcher)
     for key in random.sample(range(2500), 400):
         matcher.remove(key)
         del filters[key]
+    check_invariants(matcher)
     assert matcher.index.slabs.count > 1000
     notifications = [_notification(random, values) for _ in range(25)]
     expected = [

@@ -15,6 +15,7 @@ from tests.matching.worlds import World, load, world_of
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Bag, Constraint, Filter, Subscription, resolve_terms
 from kbn.matching import Matcher
+from kbn.matching.invariants import check_invariants
 from kbn.ontology import Class
 
 
@@ -43,7 +44,7 @@ def assert_agrees(
     for notification in published:
         assert_match_agrees(matcher, live, notification, world.ontology)
     assert_batch_agrees(matcher, published)
-    matcher.index.groups.check_invariants()
+    check_invariants(matcher)
 
 
 @pytest.mark.parametrize("number", [0, 3, 6])

@@ -146,7 +146,7 @@ def test_what_cannot_be_compiled_is_kept_apart_with_the_reason(tmp_path: Path) -
     assert rejected is not None
     reasons = {row["subscriber"]: row["reason"] for row in rejected.to_pylist()}
     assert reasons["eve"].startswith("an earlier subscription has this id")
-    assert reasons["gus"] == "no filter"
+    assert reasons["gus"] == "a subscription's filter is null"
     assert "ends too early" in reasons["bob"]
     assert reasons[None] == reasons["dee"] == "no subscription id or no subscriber"
     found = store.at().matches(pa.table({"n": [1, 5]}))

@@ -182,3 +182,17 @@ def test_a_client_told_to_move_leaves_a_dead_broker_although_it_does_not_answer(
     assert ann.moves == ["d"]
     bob.publish({"n": 2}, durable=True)
     assert net.run_until(lambda: len(ann.received) == 2, 10.0)
+
+
+def test_a_client_that_moves_on_from_its_refuge_is_still_let_go_by_the_dead_one() -> None:
+    overlay = Overlay(STAR, seed=4)
+    net, ann = overlay.net, overlay.readers["d"]
+    net.crash("d")
+    assert net.run_until(lambda: ann.broker == "a", 10.0) and ann.core.former == ("d",)
+    ann.move("c")
+    overlay.publish_for(4.0)
+    net.restart("d")
+    assert net.run_until(lambda: ann.broker == "c" and not ann.core.former, 20.0)
+    assert net.run_until(overlay.have_all, 10.0)
+    overlay.check()
+    assert ann.name not in net.broker("d").clients

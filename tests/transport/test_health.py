@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 from tests.transport.overlay import run, until
 
-from kbn.broker import LinkTo, MemoryStore, NodeSettings
+from kbn.broker import (
+    AccessRules,
+    AllowAll,
+    Authorizer,
+    LinkTo,
+    MemoryStore,
+    NodeSettings,
+    RulesInForce,
+)
 from kbn.errors import InvalidInputError, TransportError
 from kbn.transport import Listen, Watch, Watched, connect
 from kbn.transport import watched as make_watched
@@ -68,6 +76,28 @@ async def get(url: str, path: str) -> tuple[str, bytes]:
 def http_of(server: Watched) -> str:
     assert server.http
     return server.http
+
+
+@pytest.mark.parametrize(
+    ("host", "authorizer", "warns"),
+    [
+        ("127.0.0.1", AllowAll(), False),
+        ("0.0.0.0", AllowAll(), True),
+        ("0.0.0.0", RulesInForce(AccessRules()), False),
+    ],
+)
+def test_a_broker_that_is_open_to_strangers_warns_once_when_it_starts(
+    host: str, authorizer: Authorizer, warns: bool, logged: io.StringIO
+) -> None:
+    async def main() -> None:
+        settings = NodeSettings("b", authorizer=authorizer)
+        async with make_watched(settings, Listen(host), Watch()):
+            pass
+
+    run(main())
+    warnings = [each for each in events(logged) if each["event"] == "anybody may come in"]
+    assert len(warnings) == warns
+    assert not warns or "--access" in warnings[0]["advice"]
 
 
 def test_a_broker_alone_is_healthy_and_says_so() -> None:

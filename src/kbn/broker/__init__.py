@@ -10,7 +10,8 @@ from kbn.broker import (
     wire,
 )
 from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
-from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, digest_of
+from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, Section, digest_of
+from kbn.broker.access_trial import Caller, TrialRequest, refusal, refusal_of_broker
 from kbn.broker.administration import AdminBody, AdminResult
 from kbn.broker.broker import Broker, Routing
 from kbn.broker.broker_status import BrokerStatus
@@ -28,9 +29,11 @@ from kbn.broker.client import (
     OntologyChanged,
 )
 from kbn.broker.client_session import ClientSession
+from kbn.broker.fields import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
 from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
 from kbn.broker.messages import (
     VERSION,
+    Advertise,
     Alive,
     AnyMessage,
     BestEffort,
@@ -84,12 +87,15 @@ from kbn.broker.wire import (
 from kbn.broker.wire_versions import WIRE, WireVersion, WireVersions
 
 __all__ = [
+    "NAME_CHARACTERS_MAX",
     "STORE_VERSIONS",
+    "TEXT_CHARACTERS_MAX",
     "VERSION",
     "WIRE",
     "AccessRules",
     "AdminBody",
     "AdminResult",
+    "Advertise",
     "AfterDamage",
     "Alive",
     "AllowAll",
@@ -100,6 +106,7 @@ __all__ = [
     "BrokerLimits",
     "BrokerStatus",
     "Bye",
+    "Caller",
     "Checked",
     "ClientCore",
     "ClientLimits",
@@ -141,6 +148,7 @@ __all__ = [
     "Routing",
     "RoutingTable",
     "RulesInForce",
+    "Section",
     "Send",
     "ServerLimits",
     "SqliteStore",
@@ -150,6 +158,7 @@ __all__ = [
     "StoreVersion",
     "Subscribe",
     "Topology",
+    "TrialRequest",
     "Who",
     "WireVersion",
     "WireVersions",
@@ -167,6 +176,8 @@ __all__ = [
     "node_effects",
     "node_events",
     "notes",
+    "refusal",
+    "refusal_of_broker",
     "repair_store",
     "restore_store",
     "store",

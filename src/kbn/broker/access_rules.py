@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from hmac import compare_digest
+from typing import Literal, TypeAlias
 
 from kbn.broker.access import KnownBy, Permission
+
+Section: TypeAlias = Literal["clients", "brokers", "default"]
+"""Where an entry stands."""
 
 
 def digest_of(token: str) -> str:
@@ -67,6 +71,14 @@ class AccessRules:
     def knows_broker(self, name: str) -> bool:
         """Whether a broker of that name may come in, with the right token."""
         return name in self.brokers
+
+    def section_of(self, name: str) -> Section | None:
+        """Where the entry stands that decides about a client of that name; None: nowhere."""
+        if name in self.clients:
+            return "clients"
+        if name in self.brokers:
+            return "brokers"
+        return None if self.default is None else "default"
 
     def _entry(self, name: str) -> Entry | None:
         return self.clients.get(name) or self.brokers.get(name) or self.default

@@ -434,6 +434,11 @@ class Broker:
     def neighbours(self) -> dict[str, Neighbour]:
         return self._neighbours.by_name
 
+    def unreached(self) -> tuple[str, ...]:
+        """The neighbours that it does not hear, by name."""
+        silent = self._outbox.now - self._parts.settings.dead_after_s
+        return tuple(sorted(self._neighbours.unreached(silent)))
+
     @property
     def clients(self) -> dict[str, ClientSession]:
         return self._clients.by_name

@@ -15,7 +15,7 @@ from kbn.broker.routing_table import RoutingTable, Wanted
 from kbn.broker.work import BYTES_DECODED, CONTENT_BYTES, MATCHED, Work
 from kbn.errors import KbnError
 from kbn.filters import Notification, notification_size
-from kbn.matching import Meter, OutOfWork, metered
+from kbn.matching import Meter, OutOfWork, PartedMatch, metered
 
 MATCHED_AT_ONCE = 3_000  # units of work
 PREPARED_MAX = 1_000
@@ -23,16 +23,41 @@ SMALL = 1_024  # bytes
 
 
 class Prepared:
-    """A notification that is being matched; `wanted` is there when that is done."""
+    """A notification that is being matched; `wanted` holds for one version of the table."""
 
-    __slots__ = ("has_begun", "meter", "notification", "version", "wanted")
+    __slots__ = ("match", "notification", "version", "wanted")
 
     def __init__(self, notification: Notification) -> None:
         self.notification = notification
-        self.meter = Meter(0)
-        self.wanted: Wanted | None = None
-        self.version = 0
-        self.has_begun = False
+        self.match: PartedMatch | None = None
+        self.wanted = Wanted(set(), {})
+        self.version = -1
+
+    def go_on(self, table: RoutingTable, work: Work, units: float, *, overdraws: bool) -> bool:
+        """Match some more of it; whether `wanted` holds now."""
+        if self.version == table.version:
+            return True
+        match = self.match
+        if match is None:
+            return self._match_at_once(table, work, units)
+        is_done = match.go_on(units, overdraws=overdraws)
+        work.done += MATCHED + match.spent
+        if is_done:
+            self.wanted, self.version = table.wanted_by(match.keys()), table.version
+        return is_done
+
+    def _match_at_once(self, table: RoutingTable, work: Work, units: float) -> bool:
+        """Match all of it, as is nearly always possible; begin a match in parts if it is not."""
+        meter = Meter(units, overdraws=False)
+        try:
+            with metered(meter):
+                self.wanted, self.version = table.match(self.notification), table.version
+        except OutOfWork:
+            self.match = table.match_in_parts(self.notification, meter)
+            return False
+        finally:
+            work.done += MATCHED + meter.spent
+        return True
 
 
 class Contents:
@@ -64,7 +89,7 @@ class Contents:
                 continue
         if read:
             self._work.done += MATCHED * len(read) // 2
-            meter = Meter(MATCHED_AT_ONCE)
+            meter = Meter(MATCHED_AT_ONCE, overdraws=False)
             try:
                 with metered(meter):
                     wanted = table.match_many(list(read.values()))
@@ -78,17 +103,14 @@ class Contents:
         """Whether a content can be handled now; if not, `prepare` it, as often as it takes."""
         if encoded in self._known and self._version == table.version:
             return True
-        known = self._prepared.get(encoded)
-        if known is not None and known.has_begun:
-            return known.wanted is not None
-        return not self.open(encoded) or self.prepare(encoded, table)
+        return not self.open(encoded) or self._go_on(encoded, table, overdraws=False)
 
     def open(self, encoded: bytes) -> bool:
         """Read a content and keep it until it is `handled`; False when it cannot be read."""
-        if encoded in self._prepared or encoded in self._known:
+        if encoded in self._prepared:
             return True
         try:
-            notification = self._decoded(encoded)
+            notification = self.read(encoded)
         except KbnError:  # who sent it is told when it is handled
             return False
         if len(self._prepared) >= PREPARED_MAX:
@@ -98,25 +120,13 @@ class Contents:
 
     def prepare(self, encoded: bytes, table: RoutingTable) -> bool:
         """Go on with matching a content; whether that is done."""
+        return self._go_on(encoded, table, overdraws=True)
+
+    def _go_on(self, encoded: bytes, table: RoutingTable, *, overdraws: bool) -> bool:
         prepared = self._prepared.get(encoded)
         if prepared is None:
             return True  # it was given up
-        prepared.has_begun = True
-        try:
-            prepared.wanted = self._matched(prepared, table, MATCHED_AT_ONCE)
-            prepared.version = table.version
-        except OutOfWork:
-            return False
-        return True
-
-    def _matched(self, prepared: Prepared, table: RoutingTable, units: float) -> Wanted:
-        meter = prepared.meter
-        meter.left, meter.spent = units, 0
-        try:
-            with metered(meter):
-                return table.match(prepared.notification)
-        finally:
-            self._work.done += MATCHED + meter.spent
+        return prepared.go_on(table, self._work, MATCHED_AT_ONCE, overdraws=overdraws)
 
     def handled(self, encoded: bytes) -> None:
         """What was prepared is not needed any more."""
@@ -151,10 +161,6 @@ class Contents:
             return known[1]
         prepared = self._prepared.get(encoded)
         if prepared is None:
-            self._work.done += MATCHED
-            return table.match(notification)
-        if prepared.wanted is None or prepared.version != table.version:
-            # The table has changed since: what was answered then is not asked again.
-            prepared.wanted = self._matched(prepared, table, inf)
-            prepared.version = table.version
+            prepared = Prepared(notification)
+        prepared.go_on(table, self._work, inf, overdraws=True)  # it was prepared, if it is large
         return prepared.wanted

@@ -225,6 +225,11 @@ class NeighbourSessions:
                 neighbour.best_effort.skip()
                 self.traffic.send_best_effort(neighbour)
 
+    def unreached(self, since: float) -> list[str]:
+        """The neighbours that are not connected, or were not heard since then."""
+        links = ((each.name, each.link) for each in self.by_name.values())
+        return [name for name, link in links if not link.is_connected or link.heard_at < since]
+
     def silent(self, since: float) -> list[str]:
         """The neighbours that are connected and were not heard since then."""
         links = ((each.name, each.link) for each in self.by_name.values())

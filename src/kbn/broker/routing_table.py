@@ -7,13 +7,13 @@ everything but the neighbour's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.filters import Filter, Notification, Subscription
-from kbn.matching import Matcher, Poset
+from kbn.matching import Matcher, Meter, PartedMatch, Poset
 from kbn.ontology import Ontology
 
 Key = tuple[Peer, int]
@@ -167,20 +167,34 @@ class RoutingTable(Register):
         """Who wants each of them."""
         return [self._wanted(groups) for groups in self._matcher.match_groups(notifications)]
 
+    def match_in_parts(self, notification: Notification, meter: Meter) -> PartedMatch:
+        """Go on to find out who wants it, after a meter ran out; `wanted_by` the keys found."""
+        return self._matcher.match_in_parts(notification, meter)
+
+    def wanted_by(self, keys: Iterable[Hashable]) -> Wanted:
+        """Who has these keys."""
+        wanted = Wanted(set(), {})
+        _enter(keys, wanted)  # type: ignore[arg-type]
+        return wanted
+
     def _wanted(self, groups: list[int]) -> Wanted:
         wanted = Wanted(set(), {})
-        neighbours, clients = wanted
         for group in groups:
-            for peer, number in self._wanting.get(group) or self._look_up(group):
-                if peer.kind == "broker":
-                    neighbours.add(peer.name)
-                elif peer.name in clients:
-                    clients[peer.name][number] = None
-                else:
-                    clients[peer.name] = {number: None}
+            _enter(self._wanting.get(group) or self._look_up(group), wanted)
         return wanted
 
     def _look_up(self, group: int) -> list[Key]:
         """Whose subscriptions have the filter of a group; remembered until the table changes."""
         found = self._wanting[group] = self._matcher.keys_of_groups([group])
         return found
+
+
+def _enter(keys: Iterable[Key], wanted: Wanted) -> None:
+    neighbours, clients = wanted
+    for peer, number in keys:
+        if peer.kind == "broker":
+            neighbours.add(peer.name)
+        elif peer.name in clients:
+            clients[peer.name][number] = None
+        else:
+            clients[peer.name] = {number: None}

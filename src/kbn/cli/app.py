@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kbn.cli import (
+    access,
     bench,
     broker,
     demo,
@@ -97,6 +98,7 @@ app.command("policy-server", short_help="Manage an overlay by policies.")(
 )
 app.command("mib", short_help="What a policy server knows of its overlay.")(mib.mib)
 app.add_typer(store.app, name="store")
+app.add_typer(access.app, name="access")
 app.add_typer(policy.app, name="policy")
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")

@@ -24,7 +24,7 @@ from kbn.cli.pipeline import require_spark
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.lab import Workload, match_bench
+    from kbn.lab import Mixture, Workload, match_bench
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Measure, with other engines beside ours."
@@ -37,6 +37,7 @@ Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same 
 
 # What a file holds is all used unless a number is given.
 DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS = 100_000, 10_000
+GRID_SIZES = 200_000, 5_000
 
 
 class Report(Protocol):
@@ -134,6 +135,14 @@ class Input:
         int | None, typer.Option("--events", "-e", help="How many notifications (default 10000).")
     ] = None
     seed: Seed = 0
+    grid: Annotated[
+        bool,
+        typer.Option(
+            "--grid",
+            help="Index and pivot on every mixture of equalities, values, skew and present; "
+            "those you give are the same in all (200000 subscriptions, 5000 events).",
+        ),
+    ] = False
     subscriptions_file: Annotated[
         Path | None,
         typer.Option(
@@ -156,9 +165,17 @@ class Input:
         from kbn.lab import match_bench
 
         whole = (match_bench.EVERYTHING, match_bench.EVERYTHING)
-        defaults = (DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS)
+        defaults = GRID_SIZES if self.grid else (DEFAULT_SUBSCRIPTIONS, DEFAULT_EVENTS)
         subscriptions, events = defaults if self.subscriptions_file is None else whole
         return _given_or(self.subscriptions, subscriptions), _given_or(self.events, events)
+
+    def mixtures(self) -> list[Mixture]:
+        """Those of the grid."""
+        from kbn.lab import match_grid
+
+        if self.workload or self.subscriptions_file or self.events_file:
+            raise InvalidInputError("--grid makes its own input: give no --workload and no files")
+        return list(match_grid.mixtures(**self.mixed.given()))
 
     def load(self) -> Workload:
         """The workload that was named, or that of the files."""
@@ -246,10 +263,21 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
       kbn bench match
       kbn bench match --workload ranges --subscriptions 1000000 --json
       kbn bench match --workload mixed --equalities 0.7 --skew 1 --baseline pivot
+      kbn bench match --grid --skew 1
       kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
     """
-    from kbn.lab import match_bench
+    from kbn.lab import match_bench, match_grid
 
+    if given.grid:
+        mixtures, sizes = given.mixtures(), engines.settings(given)
+        remark_on_compiling()
+        _measure(
+            lambda show: match_grid.run(mixtures, sizes, show),
+            bench_reports.print_grid,
+            as_json,
+            out,
+        )
+        return
     workload, settings = given.load(), engines.settings(given)
     if "index" in settings.engines:
         remark_on_compiling()

@@ -10,7 +10,7 @@ from kbn.cli.output import print_facts, print_table
 from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.lab import match_bench
+    from kbn.lab import match_bench, match_grid
     from kbn.lab.overlay import broker_bench, move_bench
     from kbn.lab.spark import batch_bench, stream_bench
 
@@ -18,6 +18,36 @@ MATCH_COLUMNS = (
     *("engine", "subscriptions", "events", "µs/event", "events/s", "matches/event"),
     *("build s", "memory", "rss", "× index"),
 )
+
+
+GRID_COLUMNS = (
+    *("equalities", "values", "skew", "present", "matches/event", "index µs", "pivot µs"),
+    *("bytes/subscription", "loaded/s", "holds"),
+)
+
+
+def print_grid(report: match_grid.GridReport) -> None:
+    """A row for each mixture."""
+    from kbn.pages import shown
+
+    rows = []
+    for cell in report.cells:
+        made = cell.mixture
+        figures = (
+            *(made.equalities, made.values, made.skew, made.present, cell.matches_per_event),
+            *(cell.index_us, cell.pivot_us, cell.bytes_per_subscription),
+            cell.bulk_subscriptions_per_second,
+        )
+        rows.append([*map(shown, figures), "yes" if cell.holds else "no"])
+    settings = report.settings
+    title = (
+        f"{counted(settings.subscriptions, 'subscription')}, "
+        f"{counted(settings.events, 'event')}, seed {settings.seed}"
+    )
+    print_table(rows, columns=GRID_COLUMNS, title=title)
+    holding = sum(cell.holds for cell in report.cells)
+    typer.echo("")
+    print_facts({"within the bounds": f"{holding} of {counted(len(rows), 'mixture')}"})
 
 
 def print_match(report: match_bench.Report) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import signal
 import sys
 from contextlib import suppress
@@ -62,8 +63,9 @@ def up(
 ) -> None:
     """Start a broker process for each broker of a file, and print where they are.
 
-    It returns when told to end (Ctrl-C). A broker that dies is reported and not restarted; the
-    exit code is 1 then. A COMMAND finds the brokers in KBN_URL (the first) and KBN_URL_name.
+    It returns when told to end (Ctrl-C). A broker that dies is reported, with the command that
+    brings it back, and not restarted; the exit code is 1 then. A COMMAND finds the brokers in
+    KBN_URL (the first) and KBN_URL_name.
 
     A managed overlay arranges itself: subscribers attach anywhere and are moved to the broker of
     their cluster, publishers are told where to publish. What the policy server does and how many
@@ -177,6 +179,8 @@ async def _watch(overlay: Overlay) -> int:
     """Report brokers that die, until none is left."""
     while (dead := await overlay.died()) is not None:
         remark(f"broker {dead.name} (pid {dead.pid}) has died: exit code {dead.process.returncode}")
+        if dead.name in overlay.brokers:
+            remark(f"bring it back with: {shlex.join(('kbn', *overlay.again(dead.name)))}")
     return 1
 
 

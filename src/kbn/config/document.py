@@ -79,6 +79,12 @@ class Place:
         return None if mark is None else mark.line
 
     @property
+    def key_line(self) -> int | None:
+        """The line on which the key of the value stands, when that is known."""
+        mark = self.document.tree.mark(self.path, of_key=True)
+        return None if mark is None else mark.line
+
+    @property
     def column(self) -> int | None:
         """The column at which the text stands, when it is on one line and as it is."""
         mark = self.document.tree.mark(self.path)

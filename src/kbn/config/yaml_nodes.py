@@ -104,7 +104,10 @@ class _Nodes(Composer, Parser):  # type: ignore[misc]
                 merged.update((pair[0].value, pair) for pair in self._sources(value))
                 continue
             if key.value in own:
-                reason = f"the key {key.value!r:.60} stands twice; remove one"
+                first = line_of(own[key.value][0])
+                reason = (
+                    f"the key {key.value!r:.60} stands twice, first on line {first}; remove one"
+                )
                 self.repeated.append(NotYamlError(reason, line_of(key)))
             own[key.value] = (key, value)
         node.value = list({**merged, **own}.values())

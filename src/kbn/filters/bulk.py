@@ -9,7 +9,7 @@ brackets, quotes that hold an `and`, a comment) is parsed as a whole, so the ans
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
 from kbn.filters.model import Constraint, Filter, Subscription
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from kbn.ontology import Ontology
 
-REMEMBERED_MAX = 1 << 18
+REMEMBERED_BYTES_MAX = 1 << 25
+PART_BYTES = 600
+"""What a part takes besides its text: its constraints and its place in a dictionary."""
 
 # With any of these a text may mean something else than its parts do: escapes, brackets, other
 # quotes, several lines, `||`, comments, declarations.
@@ -46,9 +48,12 @@ class BulkReader:
         known = None if ontology is None else ontology.prefixes
         self._prefixes = known if prefixes is None else prefixes
         self._parts: dict[str, tuple[Constraint, ...] | None] = {}
+        self.remembered_bytes = 0
 
-    def read(self, text: str) -> Subscription:
+    def read(self, text: str | dict[str, Any] | list[Any]) -> Subscription:
         """The subscription a text or a JSON form stands for; unknown terms are errors."""
+        if isinstance(text, (dict, list)):
+            return resolve_terms(Subscription.from_json(text), self._ontology)
         if not isinstance(text, str):
             raise InvalidInputError(f"a subscription's text is a string, not {text!r}"[:200])
         if text.lstrip()[:1] in ("{", "["):
@@ -78,8 +83,10 @@ class BulkReader:
                 filters = ()  # the whole text says better where the mistake is
             if len(filters) == 1:
                 found = filters[0].constraints
-        if len(self._parts) >= REMEMBERED_MAX:
+        self.remembered_bytes += PART_BYTES + len(text)
+        if self.remembered_bytes > REMEMBERED_BYTES_MAX:
             self._parts.clear()
+            self.remembered_bytes = PART_BYTES + len(text)
         self._parts[text] = found
         return found
 

@@ -3,8 +3,8 @@
 An experiment asks a question of a paper and answers it with tables beside the paper's own:
 `experiment` says what one is, finds those in `kbn.lab.experiments` and runs them; `report` keeps
 results in a folder and makes one page of them. A benchmark is a module with `Settings`, `Report`
-and `run`: `match_bench` here, others in `kbn.lab.overlay` and `kbn.lab.spark`. The product needs
-nothing of this.
+and `run`: `match_bench` and `match_grid` here, others in `kbn.lab.overlay` and `kbn.lab.spark`. The
+product needs nothing of this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
-    from kbn.lab import demo, experiment, match_bench, report
+    from kbn.lab import demo, experiment, match_bench, match_grid, report
     from kbn.lab.experiment import Experiment, Result, Table, conduct
     from kbn.lab.podcast_day import PodcastDay
     from kbn.lab.scale import Scale
@@ -34,6 +34,7 @@ __all__ = [
     "demo",
     "experiment",
     "match_bench",
+    "match_grid",
     "report",
     "workload",
 ]

@@ -133,7 +133,7 @@ def run(workload: Workload, settings: Settings, progress: Progress = silent) -> 
             workload, settings, table, progress
         )
         if "index" in settings.engines:
-            _require_equal_counts(index.counts, counts)
+            require_equal_counts(index.counts, counts)
             ratio = measured["pivot"].microseconds_per_event / index.measured.microseconds_per_event
             measured["pivot"].details["times_index"] = ratio
     for name in settings.engines:
@@ -194,7 +194,7 @@ def _compare_with_index(
     slow.details["times_index_same_subscriptions"] = slow.microseconds_per_event / same
 
 
-def _require_equal_counts(ours: Any, theirs: Any) -> None:
+def require_equal_counts(ours: Any, theirs: Any) -> None:
     """The pivot scan takes conjunctions only, so the index has counted each match once."""
     differing = [] if ours is None else (ours != theirs).nonzero()[0].tolist()
     if differing:

@@ -50,6 +50,8 @@ ARRIVE_S = 10.0
 REASSIGNED = "reassigned"
 """The mark of clients who sit near their partners rather than where their medoid is at home."""
 
+_GOES_BY_ITSELF = "its broker is dead: it goes elsewhere by itself"
+
 REQUESTS: dict[str, administration.ReportKind] = {
     "request-notification-reports": "hops",
     "request-broker-medoids": "medoids",
@@ -148,6 +150,8 @@ class Actions:
 
     def _place_subscriber(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
+        if found.broker in self._assignments.dead:
+            return Outcome(decision, Status.UNCHANGED, _GOES_BY_ITSELF)
         assignment = self._assigned(found, now)
         if assignment is None or not found.broker:
             return Outcome(decision, Status.UNCHANGED, "no cluster has its medoid")
@@ -162,6 +166,8 @@ class Actions:
 
     def _place_publisher(self, decision: Decision, now: float) -> Outcome:
         found = self._object(decision)
+        if found.broker in self._assignments.dead:
+            return Outcome(decision, Status.UNCHANGED, _GOES_BY_ITSELF)
         assignment = self._assigned(found, now)
         if assignment is None:
             return Outcome(decision, Status.UNCHANGED, "no cluster has its medoid")
@@ -208,7 +214,8 @@ class Actions:
         """Have it looked at with others soon; a subscriber's medoid is asked for again."""
         found = self._object(decision)
         self._misplaced[found.kind, found.name] = decision
-        if found.kind == "publisher" or not found.broker:
+        is_away = not found.broker or found.broker in self._assignments.dead
+        if found.kind == "publisher" or is_away:
             return Outcome(decision, Status.DECIDED)
         report = administration.Report("subscribers", clients=(found.name,))
         ask = Instruct(found.broker, self._url(found.broker), report)
@@ -249,6 +256,8 @@ class Actions:
         found = self._mib.get(kind, move.client)
         if found is None or found.broker != move.old:
             return Outcome(decision, Status.UNCHANGED, "it is somewhere else by now")
+        if {move.old, move.new} & self._assignments.dead:
+            return Outcome(decision, Status.UNCHANGED, "a broker is dead")
         if move.new in self._assignments.spare:
             detail = f"{move.new} is nearer to its partners, and spare"
             return Outcome(decision, Status.UNCHANGED, detail)
@@ -316,7 +325,9 @@ class Actions:
         asked = tuple(
             Instruct(each.name, each.address, report)
             for each in self._mib.objects("broker")
-            if each.address and (named is None or each.name in named)
+            if each.address
+            and (named is None or each.name in named)
+            and each.name not in self._assignments.dead
         )
         return Outcome(decision, Status.DONE, f"brokers asked: {len(asked)}", asked)
 

@@ -23,7 +23,9 @@ AWAY_AFTER_S = 100.0
 class Assignments:
     """Lays the clusters of `ontology` over the brokers that are there.
 
-    A `fixed` plan is used as it is. Spare brokers are there and have no clusters.
+    A `fixed` plan is used as it is. Spare brokers are there and have no clusters. Those that are
+    `dead` keep theirs for a while, and nobody is sent there: whoever belongs to one stays where it
+    is, so that one that is soon back costs no moves.
     """
 
     def __init__(self, ontology: Ontology, fixed: Plan | None = None) -> None:
@@ -31,6 +33,7 @@ class Assignments:
         self.is_fixed = fixed is not None
         self.plan = fixed
         self.spare: set[str] = set()
+        self.dead: frozenset[str] = frozenset()
         self._links: dict[str, tuple[str, ...]] = {}
         self._parents: dict[str, str | None] = {}
         self._heard_at: dict[str, float] = {}
@@ -56,6 +59,11 @@ class Assignments:
         known = self._links
         pairs = ((one, other) for one in known for other in known[one] if other in known)
         return sorted({(min(pair), max(pair)) for pair in pairs})
+
+    @property
+    def said_links(self) -> Mapping[str, tuple[str, ...]]:
+        """For each broker that is there the names of its neighbours, as it has said."""
+        return self._links
 
     @property
     def distances(self) -> Distances:
@@ -178,13 +186,26 @@ class Assignments:
         """Where a client with that medoid belongs, who is at a broker now.
 
         Of several brokers of its cluster it is the one with the fewest clients, but one who is at
-        one of them moves only when that has clearly more to do.
+        one of them moves only when that has clearly more to do. While all of them are dead, it is
+        where the client is, or the living broker nearest to them.
         """
-        brokers = self.brokers_for(medoid)
-        if not brokers:
+        planned = self.brokers_for(medoid)
+        brokers = [broker for broker in planned if broker not in self.dead]
+        if not planned:
             return None
+        if not brokers:
+            return self._stand_in(planned[0], at, load)
         best = min(brokers, key=lambda broker: (load[broker], brokers.index(broker)))
         return at if at in brokers and load[at] <= load[best] + 1 else best
+
+    def _stand_in(self, dead: str, at: str | None, load: Counter[str]) -> str | None:
+        living = [each for each in self._used() if each not in self.dead]
+        if at in living or not living:
+            return at
+        if dead not in self.brokers:  # a plan that is given names it, and it was never there
+            return min(living, key=lambda each: load[each])
+        hops = {each: self.distances.hops(dead, each) for each in living}
+        return min(living, key=lambda each: (hops[each], load[each]))
 
     def _change(self, now: float) -> None:
         self._changed_at = now

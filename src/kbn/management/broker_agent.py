@@ -17,6 +17,7 @@ from typing import assert_never
 
 from kbn.broker import Broker, ClientSession, administration
 from kbn.filters import terms_named_in
+from kbn.management.liveness import SIGN_EVERY_S, BrokerSign
 from kbn.management.reports import (
     BrokerInfo,
     BrokerMedoid,
@@ -76,6 +77,8 @@ class BrokerAgent:
         self._groups = GROUPS
         self._groups_every_s = groups_every_s
         self._told: BrokerInfo | None = None
+        self._signs = _Schedule(SIGN_EVERY_S)
+        self._signed: BrokerSign | None = None
         broker.changes.are_watched = True
         broker.reporter = self._asked
         self.use_map(semantic_map)
@@ -99,6 +102,14 @@ class BrokerAgent:
         if self._is_due("utilisation", now):
             found.append(self._utilisation(load, memory))
         return found
+
+    def sign(self, now: float) -> BrokerSign | None:
+        """That the broker lives, and whom it does not reach; None while there is no need to say."""
+        sign = BrokerSign(self._broker.name, self._broker.unreached())
+        if not self._signs.is_due(now) and sign == self._signed:
+            return None
+        self._signed = sign
+        return sign
 
     # What the broker is asked.
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from kbn.errors import KbnError
 from kbn.filters import Notification, Subscription
-from kbn.management import instructions, reports
+from kbn.management import instructions, liveness, reports
 from kbn.management.action_log import LogEntry, Status
 from kbn.management.actions import (
     LOAD_MAX,
@@ -35,6 +35,7 @@ from kbn.management.instructions import (
     PolicyServerInfo,
     RequestInfo,
 )
+from kbn.management.liveness import Liveness
 from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
 from kbn.management.senders import Sender, check_sender
 
@@ -44,6 +45,8 @@ SILENT_S = 3 * BEAT_S + 1.0
 """Another that was not heard of for so long is gone."""
 PLAN = "plan"
 """The name under which the MIB keeps the plan."""
+DEAD = "dead"
+"""The mark of brokers that are silent, and that their neighbours have lost."""
 ASK_EVERY_S = 300.0
 """How often everybody is asked who they are, in case a report was lost."""
 FORGET_AFTER_S = 1000.0
@@ -70,12 +73,13 @@ class PolicyServer:
         self._asked_at = 0.0
         self._since: float | None = None
         self._told = 0
+        self._liveness = Liveness()
         self._resume()
 
     @property
     def wanted(self) -> Subscription:
         """What to subscribe to at the trigger broker."""
-        return instructions.of_types("Report", "ServerNote")
+        return instructions.of_types("Report", "ServerNote", "BrokerSign")
 
     def acts(self, now: float) -> bool:
         """Whether it is this one's turn to act."""
@@ -89,6 +93,7 @@ class PolicyServer:
         # While nothing could be heard, nobody was silent.
         self._since = None
         self.assignments.listen_again(now)
+        self._liveness.listen_again(now)
         return self.tick(now)
 
     def received(self, notification: Notification, sender: Sender, now: float) -> list[Effect]:
@@ -104,6 +109,12 @@ class PolicyServer:
             if isinstance(other, PlacementNote | PlanNote):
                 check_sender(other, sender)
                 self._learn(other, now)
+                return []
+            if liveness.is_sign(notification):
+                sign = liveness.from_notification(notification)
+                check_sender(sign, sender)
+                if sign.broker in self.assignments.said_links:
+                    self._liveness.signed(sign, now)
                 return []
             report = reports.from_notification(notification)
             check_sender(report, sender)
@@ -173,7 +184,7 @@ class PolicyServer:
             self._asked_at = now
             self._forget_silent(now)
             effects.append(Announce(instructions.to_notification(RequestInfo())))
-        plan_changed = self.assignments.look(now)
+        plan_changed = self.assignments.look(now) | self._look_for_dead(now)
         self.engine.clusters = self.assignments.clusters
         acts, acted = self.acts(now), self._acted
         self._acted = acts
@@ -196,6 +207,8 @@ class PolicyServer:
         if now - self._since >= FORGET_AFTER_S:
             for kind in KINDS:
                 for name in self.engine.mib.forget_silent(kind, now - FORGET_AFTER_S):
+                    if kind == "broker":
+                        self._liveness.forget(name)
                     self.engine.log.add(
                         LogEntry(now, "", "forget", kind, name, Status.DONE, "was silent")
                     )
@@ -203,8 +216,24 @@ class PolicyServer:
     def _look_at_brokers(self, report: Report, now: float) -> None:
         if isinstance(report, BrokerInfo):
             self.assignments.heard_of(report.broker, report.parent, report.links, now)
+            self._liveness.heard_of(report.broker, now)
         elif isinstance(report, Departure) and report.kind == "broker":
             self.assignments.lost(report.name, now)
+            self._liveness.forget(report.name)
+
+    def _look_for_dead(self, now: float) -> bool:
+        """Place nobody at brokers that are dead; whether others are dead than before."""
+        before = self._liveness.dead
+        if not self._liveness.look(self.assignments.said_links, now):
+            return False
+        dead = self.assignments.dead = self._liveness.dead
+        for name in sorted(before ^ dead):
+            is_dead = name in dead
+            mark = self.engine.mib.mark if is_dead else self.engine.mib.unmark
+            mark("broker", name, DEAD)
+            detail = "dead: silent, and lost to its neighbours" if is_dead else "alive again"
+            self.engine.log.add(LogEntry(now, "", "look", "broker", name, Status.DONE, detail))
+        return True
 
     def _carry_out(self, decisions: Iterable[Decision], now: float) -> list[Effect]:
         effects = self._done((self.actions.carry_out(each, now) for each in decisions), now)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
     from kbn.matching.matches import Matches
     from kbn.matching.metering import Meter, OutOfWork, metered
+    from kbn.matching.parted_match import PartedMatch
     from kbn.matching.poset import Poset, PosetChange
     from kbn.matching.shard import GroupCounts, Shard, ShardBuilder, ShardReport
     from kbn.matching.store import SubscriptionStore
@@ -31,6 +32,7 @@ __all__ = [
     "Matches",
     "Meter",
     "OutOfWork",
+    "PartedMatch",
     "Poset",
     "PosetChange",
     "Shard",
@@ -59,6 +61,7 @@ __getattr__ = on_first_use(
         "Meter": "kbn.matching.metering",
         "OutOfWork": "kbn.matching.metering",
         "metered": "kbn.matching.metering",
+        "PartedMatch": "kbn.matching.parted_match",
         "Poset": "kbn.matching.poset",
         "ShardReport": "kbn.matching.shard",
         "Shard": "kbn.matching.shard",

@@ -109,7 +109,7 @@ class BagDecisions:
             is_large_enough = len(constraint.operand) >= len(bag)  # type: ignore[arg-type]
             return is_large_enough and accepts(constraint, bag, table.ontology)
 
-        return ask_each((id(tokens), id(bag)), tokens, cost, is_hit)
+        return ask_each((table.sub_bags, attribute, bag), tokens, cost, is_hit)
 
     def _arrays(self, column: BagColumn, asked: tuple[Any, ...]) -> tuple[Any, ...]:
         table = self._encoder.table

@@ -1,14 +1,19 @@
 """Bulk encoding: many subscriptions to codes at once, equal to encoding them one by one.
 
-Three ways in: subscriptions as objects, as texts, and as lists of constraints in Arrow. Rows of a
-common shape are laid out in columns (`constraint_columns.py`), texts by a kernel that cuts them
-(`kernels/scanning.py`). Whatever has another shape, or a mistake, is read one by one by the full
-reader, so that its meaning and its errors are those of a single addition.
+Four ways in: subscriptions as objects, as texts, as JSON, and as lists of constraints in Arrow.
+Rows of a common shape are laid out in columns (`constraint_columns.py`): texts by a kernel that
+cuts them (`kernels/scanning.py`), JSON constraint by constraint (`json_columns.py`). Whatever has
+another shape, or a mistake, is read one by one by the full reader, so that its meaning and its
+errors are those of a single addition.
+
+What an encoder remembers of the constraints it has met is bounded in bytes: beyond that it begins
+anew with the next rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +29,7 @@ from kbn.matching.constraint_columns import (
     encode_columns,
 )
 from kbn.matching.groups import Array, Groups
+from kbn.matching.json_columns import Fields, Tables, is_json, laid_out
 from kbn.matching.kernels.scanning import scan_texts
 
 if TYPE_CHECKING:
@@ -33,6 +39,11 @@ Read: TypeAlias = Callable[[Any], tuple[Filter, ...]]
 """Reads one row the slow way; raises what is wrong with it."""
 
 NO_PART = -1
+TEXT_MAX = 1 << 19
+"""Rows with more characters than that are encoded in several runs."""
+REMEMBERED_BYTES_MAX = 1 << 25
+ENTRY_BYTES = 600
+"""What an entry of the tables takes at least: a text, a constraint, two places in dictionaries."""
 
 
 class Encoded(NamedTuple):
@@ -57,18 +68,37 @@ class BulkEncoder:
 
     def __init__(self, encoder: Encoder, reader: BulkReader) -> None:
         """`reader` reads the parts of texts."""
+        self._encoder = encoder
         self._reader = reader
-        self._parts = PartTable(encoder)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._parts = PartTable(self._encoder)
         self._part_of_text: dict[str, int] = {}
         self._axis_of_name: dict[str, int] = {}
+        self._axis_of_json: dict[str, int] = {}
+        self._part_of_fields: dict[Fields, int] = {}
+        self._bytes = 0
+
+    def stay_within_bounds(self) -> None:
+        """Forget all parts when they take too much; only between rows, which hold their numbers."""
+        if self.remembered_bytes > REMEMBERED_BYTES_MAX:
+            self._begin_anew()
+
+    @property
+    def remembered_bytes(self) -> int:
+        """About what the parts met so far take."""
+        return self._bytes + self._parts.bytes
 
     def of_rows(self, rows: Iterable[Any], read: Read) -> Encoded:
         """Rows read one by one, and encoded together."""
+        self.stay_within_bounds()
         columns, sizes, errors = self._laid_out(enumerate(rows), read)
         return Encoded((columns.encoded(),), None, np.array(sizes, np.int32), errors)
 
     def of_texts(self, texts: pa.Array, read: Read) -> Encoded:
         """Texts, cut by a kernel where they are plain; `read` gets the others."""
+        self.stay_within_bounds()
         data, offsets = _text_buffers(texts)
         (starts, cut), (codes, bounds), spans = scan_texts(data, offsets)
         names, parts = (_spelled(data, part) for part in spans)
@@ -124,10 +154,15 @@ class BulkEncoder:
         columns = ConstraintColumns(self._parts)
         sizes: list[int] = []
         errors: dict[int, KbnError] = {}
+        tables = Tables(self._axis_of_attribute, partial(self._part_of_json, read))
         for number, row in rows:
             before = len(columns)
             try:
-                columns.add(read(row))
+                plain = laid_out(row, tables) if is_json(row) else None
+                if plain is None:
+                    columns.add(read(row))
+                else:
+                    columns.append(*plain)
             except KbnError as error:
                 errors[number] = error
             sizes.append(len(columns) - before)
@@ -138,6 +173,7 @@ class BulkEncoder:
         known = self._part_of_text.get(text)
         if known is None:
             known = self._part_of_text[text] = self._compiled(self._reader.part(text))
+            self._bytes += ENTRY_BYTES + 2 * len(text)  # the reader remembers it, too
         return known
 
     def _compiled(self, constraints: Sequence[Constraint] | None) -> int:
@@ -160,6 +196,31 @@ class BulkEncoder:
         except KbnError:
             return NO_PART
 
+    def _axis_of_attribute(self, attribute: Any) -> int:
+        """`axis_of`, remembered."""
+        if attribute.__class__ is not str:
+            return NO_PART
+        known = self._axis_of_json.get(attribute)
+        if known is None:
+            known = self._axis_of_json[attribute] = self.axis_of(attribute)
+            self._bytes += ENTRY_BYTES + len(attribute)
+        return known
+
+    def _part_of_json(self, read: Read, fields: Fields, constraint: dict[str, Any]) -> int:
+        """The part of a constraint in JSON, or NO_PART; `read` reads it when it is new."""
+        known = self._part_of_fields.get(fields)
+        if known is None:
+            known = self._part_of_fields[fields] = self._part_read(read, constraint)
+            self._bytes += 2 * ENTRY_BYTES + sum(len(x) for x in fields if x.__class__ is str)
+        return known
+
+    def _part_read(self, read: Read, constraint: dict[str, Any]) -> int:
+        try:
+            (only,) = read([constraint])
+        except KbnError:
+            return NO_PART  # the row that has it says so
+        return self._compiled(only.constraints)
+
     def _axis(self, name: str) -> int:
         """The axis of a name's numbers, or NO_PART where the parser takes it for something else."""
         known = self._axis_of_name.get(name)
@@ -167,7 +228,18 @@ class BulkEncoder:
             one = self._reader.part(f"{name} < 1")
             plain = one is not None and one == (_less_than_one(name),)
             known = self._axis_of_name[name] = self._parts.axis(name) if plain else NO_PART
+            self._bytes += ENTRY_BYTES + 2 * len(name)
         return known
+
+
+def runs(weights: Array, most: int) -> Iterator[tuple[int, int]]:
+    """Cut rows into runs that weigh at most `most`, or are one row: where each begins and ends."""
+    ends = np.cumsum(weights)
+    first, before = 0, 0
+    while first < ends.shape[0]:
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield first, last
+        first, before = last, int(ends[last - 1])
 
 
 def _less_than_one(name: str) -> Constraint:

@@ -1,28 +1,30 @@
 """A bulk load: many subscriptions on their way into a matcher, all of them or none.
 
-Rows are taken in chunks and encoded together (`bulk_encoding.py`). The first row that is wrong, in
-the order of rows, is the error, whatever is wrong with it: its key or what it says. Nothing of the
-matcher changes before the whole load is encoded.
+Rows are taken in chunks. Those of a chunk are encoded together (`bulk_encoding.py`) and get their
+groups and numbers at once, so that a load holds little more than what it leaves in the matcher. The
+first row that is wrong, in the order of rows, is the error, whatever is wrong with it: its key or
+what it says. Then all is taken back: nobody has entered the new groups, so they are forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import BulkReader, Filter
-from kbn.matching.bulk_encoding import BulkEncoder, Encoded
-from kbn.matching.groups import Array, Groups
+from kbn.matching.bulk_encoding import TEXT_MAX, BulkEncoder, Encoded, runs
+from kbn.matching.groups import Array
 from kbn.matching.index import Index
 from kbn.ontology import Ontology
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CHUNK = 1 << 15
+CHUNK = 1 << 12
+"""How many rows are encoded together at most; fewer where they are long."""
 
 
 class Target(Protocol):
@@ -30,91 +32,118 @@ class Target(Protocol):
 
     ontology: Ontology | None
     index: Index
+    version: int
 
-    def find_key(self, key: object) -> int | None: ...
+    def numbers(self) -> dict[Hashable, int]: ...
     def filters_of(self, subscription: Any) -> tuple[Filter, ...]: ...
 
 
 class BulkLoad:
-    """The rows taken so far: their keys, and their codes."""
+    """The rows taken so far, for a `with` block that takes them back when it ends by an error."""
 
     def __init__(self, matcher: Target) -> None:
         self.keys: list[Hashable] = []
         self._matcher = matcher
-        self._taken: set[Hashable] = set()
+        self._version = matcher.version
+        self._numbers = matcher.numbers()
+        self._groups_before = matcher.index.groups.group_count
         prefixes = None if matcher.ontology is None else matcher.ontology.prefixes
         self._encoder = BulkEncoder(matcher.index.encoder, BulkReader(None, prefixes))
-        self._encoded: list[Encoded] = []
+        self._groups: list[Array] = []
+        self._sizes: list[Array] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is None:
+            return
+        for key in self.keys:
+            self._numbers.pop(key, None)
+        if self._matcher.version == self._version:
+            self._matcher.index.groups.forget_from(self._groups_before)
 
     def take(self, rows: list[Any], keys: list[Any]) -> None:
         """Take some rows in, or raise what is wrong with the first that is wrong."""
-        texts = _as_texts(rows)
-        if texts is None:
-            self._finish(self._encoder.of_rows(rows, self._matcher.filters_of), keys)
-        else:
-            self._finish(self._encoder.of_texts(texts, self._matcher.filters_of), keys)
+        read = self._matcher.filters_of
+        if not all(row.__class__ is str for row in rows):
+            self._finish(self._encoder.of_rows(rows, read), keys)
+            return
+        for first, last in runs(np.fromiter(map(len, rows), np.int64, len(rows)), TEXT_MAX):
+            texts = _as_texts(rows[first:last])
+            if texts is None:
+                self._finish(self._encoder.of_rows(rows[first:last], read), keys[first:last])
+            else:
+                self._finish(self._encoder.of_texts(texts, read), keys[first:last])
 
     def take_table(self, table: pa.Table) -> None:
         """Take the rows of a table with the columns `key` and `filter`."""
-        from kbn.matching.constraint_table import TableReader
+        from kbn.matching.constraint_table import FilterColumn
 
-        reader = TableReader(table, self._encoder, self._matcher.filters_of)
-        for encoded, keys in reader.chunks(CHUNK):
-            self._finish(encoded, keys)
+        for name in ("key", "filter"):
+            if name not in table.column_names:
+                raise InvalidInputError(
+                    f"a table of subscriptions has the columns key and filter; {name} is missing"
+                )
+        filters = FilterColumn(table.schema.field("filter").type, self._encoder)
+        for batch in table.select(["key", "filter"]).to_batches(max_chunksize=CHUNK):
+            keys, taken = batch.column("key").to_pylist(), 0
+            for encoded in filters.encoded(batch.column("filter"), self._matcher.filters_of):
+                count = encoded.sizes.shape[0]
+                self._finish(encoded, keys[taken : taken + count])
+                taken += count
 
-    def groups_in(self, groups: Groups) -> tuple[Array, Array]:
+    def groups(self) -> tuple[Array, Array]:
         """The groups of all filters, and how many each subscription has."""
-        found = []
-        sizes = [encoded.sizes for encoded in self._encoded]
-        while self._encoded:
-            found.append(self._encoded.pop(0).groups_in(groups))  # its words are not kept
-        return np.concatenate(found), np.concatenate(sizes)
+        return np.concatenate(self._groups), np.concatenate(self._sizes)
 
     def _finish(self, encoded: Encoded, keys: list[Any]) -> None:
-        wrong_key = self._check_keys(keys)
+        wrong_key = self._wrong_key(keys)
         first = min(encoded.errors, default=len(keys))
         if wrong_key is not None and wrong_key[0] <= first:
-            raise wrong_key[1]
+            first, error = wrong_key
+            raise self._in_row(first, keys[first], error)
         if first < len(keys):
-            raise encoded.errors[first]
+            raise self._in_row(first, keys[first], encoded.errors[first])
+        if self._matcher.version != self._version:
+            raise InvalidInputError("the matcher was changed by what it is loading: load a list")
+        number = self._matcher.index.groups.subscription_count + len(self.keys)
         self.keys += keys
-        self._encoded.append(encoded)
+        self._numbers.update(zip(keys, range(number, number + len(keys)), strict=True))
+        self._groups.append(encoded.groups_in(self._matcher.index.groups))
+        self._sizes.append(encoded.sizes)
 
-    def _check_keys(self, keys: list[Any]) -> tuple[int, KbnError] | None:
+    def _in_row(self, row: int, key: object, error: KbnError) -> KbnError:
+        """The error, with the row it is in."""
+        error.args = (f"row {len(self.keys) + row + 1}, key {key!r:.80}: {error}",)
+        return error
+
+    def _wrong_key(self, keys: list[Any]) -> tuple[int, KbnError] | None:
         """The first row whose key cannot be used, and why."""
-        find, taken = self._matcher.find_key, self._taken
-        if _are_new(keys, taken) and all(map(_is_none, map(find, keys))):
-            taken.update(keys)
+        if _are_new(keys, self._numbers):
             return None
+        taken: set[Hashable] = set()
         for row, key in enumerate(keys):
             try:
-                if key in taken or find(checked_key(key)) is not None:
+                if checked_key(key) in taken or key in self._numbers:
                     return row, InvalidInputError(f"the key {key!r} is in use or given twice")
-            except TypeError:
-                return row, _unhashable(key)
             except InvalidInputError as error:
                 return row, error
             taken.add(key)
         return None
 
 
-def _are_new(keys: list[Any], taken: set[Hashable]) -> bool:
-    """Whether the keys are usable, distinct and not taken; a quick look at all of them."""
+def _are_new(keys: list[Any], numbers: dict[Hashable, int]) -> bool:
+    """Whether the keys are usable, distinct and not in use; a quick look at all of them."""
     try:
         distinct = set(keys)
     except TypeError:
         return False
-    return len(distinct) == len(keys) and None not in distinct and taken.isdisjoint(distinct)
+    return len(distinct) == len(keys) and None not in distinct and numbers.keys().isdisjoint(keys)
 
 
-def _is_none(number: int | None) -> bool:
-    return number is None
-
-
-def _as_texts(rows: list[Any]) -> pa.Array | None:
-    """The rows as Arrow texts, None where some are none."""
-    if not all(row.__class__ is str for row in rows):
-        return None
+def _as_texts(rows: list[str]) -> pa.Array | None:
+    """The rows as Arrow texts, None where one cannot be."""
     import pyarrow as pa
 
     try:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbn.filters import Constraint, Family, Filter, Operator
+from kbn.filters import Bag, Constraint, Family, Filter, Operator
 from kbn.matching.codes import Encoder
 from kbn.matching.groups import Array
 from kbn.matching.kernels.encoding import HIGH, INT, OPEN, PartArrays, encode_many
@@ -32,6 +32,8 @@ SIDES: dict[Any, int] = {
 }
 TOKENS_MAX = 4_000
 """A part with more tokens is left to the encoder, which knows how many a code can hold."""
+_PART_BYTES = 600
+"""What a part takes besides its tokens: its constraint, its places in a dictionary and arrays."""
 
 
 class PartTable:
@@ -40,6 +42,7 @@ class PartTable:
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
         self.has_long = False
+        self.bytes = 0
         self._ids: dict[Constraint, int] = {}
         self._axes: dict[str, int] = {}
         self._starts = tuple(array("q", [0]) for _ in range(4))
@@ -51,6 +54,7 @@ class PartTable:
         known = self._ids.get(constraint)
         if known is None:
             known = self._ids[constraint] = self.join((constraint,))
+            self.bytes += _PART_BYTES + 8 * self.tokens_of(known) + _operand_bytes(constraint)
         return known
 
     def join(self, constraints: Iterable[Constraint]) -> int:
@@ -84,10 +88,17 @@ class PartTable:
         """What the kernel sees."""
         lists: list[Any] = []
         for start, values in zip(self._starts, self._values, strict=False):
-            lists += [np.array(start, np.int64), np.array(values, np.int64)]
-        lists.append(np.array(self._starts[3], np.int64))
-        lists += [np.array(column) for column in self._ranges]
+            lists += [as_array(start), as_array(values)]
+        lists.append(as_array(self._starts[3]))
+        lists += map(as_array, self._ranges)
         return PartArrays(*lists)
+
+
+def _operand_bytes(constraint: Constraint) -> int:
+    operand: Any = constraint.operand
+    if isinstance(operand, Bag):
+        return 100 * len(operand)
+    return len(operand) if isinstance(operand, (str, bytes)) else 0
 
 
 class ConstraintColumns:
@@ -115,6 +126,12 @@ class ConstraintColumns:
             del self._offsets[places[0] :], self._codes[places[1] :], self._bounds[places[2] :]
             raise
 
+    def append(self, codes: list[int], bounds: list[float]) -> None:
+        """One more filter, laid out already."""
+        self._codes.extend(codes)
+        self._bounds.extend(bounds)
+        self._offsets.append(len(self._codes))
+
     def _lay_out(self, constraints: Iterable[Constraint]) -> None:
         codes, parts = self._codes, self._parts
         for constraint in constraints:
@@ -134,9 +151,13 @@ class ConstraintColumns:
 
     def encoded(self) -> Codes:
         """The codes of the filters."""
-        offsets = np.array(self._offsets, np.int64)
-        codes = np.array(self._codes, np.int64)
-        return encode_columns(offsets, codes, np.array(self._bounds), self._parts)
+        columns = (as_array(self._offsets), as_array(self._codes), as_array(self._bounds))
+        return encode_columns(*columns, self._parts)
+
+
+def as_array(values: array[Any]) -> Array:
+    """The same values without a copy; the array cannot grow while this is in use."""
+    return np.frombuffer(values, values.typecode) if values else np.empty(0, values.typecode)
 
 
 def encode_columns(offsets: Array, codes: Array, bounds: Array, parts: PartTable) -> Codes:

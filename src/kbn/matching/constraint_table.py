@@ -12,6 +12,7 @@ A struct has those of the operand's fields that the table needs; all of them nul
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from kbn.filters import (
     decode_json,
     read_operator,
 )
-from kbn.matching.bulk_encoding import NO_PART, BulkEncoder, Encoded, Read
+from kbn.matching.bulk_encoding import NO_PART, TEXT_MAX, BulkEncoder, Encoded, Read, runs
 from kbn.matching.constraint_columns import SIDES
 from kbn.matching.groups import Array
 from kbn.matching.kernels.encoding import INT
@@ -39,50 +40,41 @@ OPERANDS = {
     "json": pa.large_string(),
 }
 """The fields of an operand, and how they are read; the first that is not null counts."""
+CONSTRAINTS_MAX = 1 << 16
+"""Rows with more constraints are encoded in several runs."""
 
 
-class TableReader:
-    """The rows of a table, encoded chunk by chunk."""
+class FilterColumn:
+    """Reads columns of filters of one type: texts, or lists of constraints."""
 
-    def __init__(self, table: pa.Table, encoder: BulkEncoder, read: Read) -> None:
-        """`read` gives the filters of a text."""
-        for name in ("key", "filter"):
-            if name not in table.column_names:
-                raise InvalidInputError(
-                    f"a table of subscriptions has the columns key and filter; {name} is missing"
-                )
-        self._table = table.select(["key", "filter"])
+    def __init__(self, kind: pa.DataType, encoder: BulkEncoder) -> None:
         self._encoder = encoder
-        self._read = read
-        kind = table.schema.field("filter").type
         self._is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if not self._is_text:
             _check_constraint_type(kind)
 
-    def chunks(self, size: int) -> Iterator[tuple[Encoded, list[Any]]]:
-        """The codes and the keys of the rows."""
-        for batch in self._table.combine_chunks().to_batches(max_chunksize=size):
-            keys = batch.column("key").to_pylist()
-            given = batch.column("filter")
+    def encoded(self, filters: pa.Array, read: Read) -> Iterator[Encoded]:
+        """The codes of the rows, in runs that are not too long; `read` gives the filters of one."""
+        weigh = pc.binary_length if self._is_text else pc.list_value_length
+        weights = weigh(filters).fill_null(0).to_numpy().astype(np.int64)
+        for first, last in runs(weights, TEXT_MAX if self._is_text else CONSTRAINTS_MAX):
+            some = filters.slice(first, last - first)
             if self._is_text:
-                yield self._encoder.of_texts(given, self._filters_of_text), keys
+                yield self._encoder.of_texts(some, partial(_filters_of_text, read))
             else:
-                yield self._of_lists(given), keys
+                yield self._of_lists(some, weights[first:last])
 
-    def _filters_of_text(self, text: str | None) -> tuple[Filter, ...]:
-        if text is None:
-            raise InvalidInputError("a subscription's filter is null")
-        return self._read(text)
-
-    def _of_lists(self, lists: pa.Array) -> Encoded:
-        flat = lists.flatten()
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    def _of_lists(self, lists: pa.Array, lengths: Array) -> Encoded:
+        self._encoder.stay_within_bounds()
         plain = pc.is_valid(lists).to_numpy(zero_copy_only=False)
-        columns = _Columns(flat)
-        codes, bounds, known = columns.laid_out(self._encoder)
-        return self._encoder.of_columns(
-            lists, (plain, lengths), (codes, bounds, known), _filters_of_list
-        )
+        laid_out = _Columns(lists.flatten()).laid_out(self._encoder)
+        return self._encoder.of_columns(lists, (plain, lengths), laid_out, _filters_of_list)
+
+
+def _filters_of_text(read: Read, text: str | None) -> tuple[Filter, ...]:
+    if text is None:
+        raise InvalidInputError("a subscription's filter is null")
+    return read(text)
 
 
 def _check_constraint_type(kind: pa.DataType) -> None:

@@ -99,6 +99,13 @@ class Groups:
             self.dead_groups += self.group_count - before
         return out
 
+    def forget_from(self, first: int) -> None:
+        """Forget the groups from `first` on, which nobody has entered."""
+        if self.group_count > first:
+            self.dead_groups -= self.group_count - first
+            self.group_count = first
+            kernels.rehash_groups(self.table, self.hashes, first)
+
     def find(self, words: Array) -> int:
         """The group with just this code, or -1."""
         group, _ = kernels.find_group(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from kbn.filters import Bag, Constraint, Family, Filter, accepts
+from kbn.filters import Bag, Constraint, Family, Filter, accepts, value_key
 from kbn.matching.bag_decisions import BagDecisions
 from kbn.matching.codes import Decoder, Encoder
 from kbn.matching.costs import cheaper_in_slabs
@@ -48,6 +48,9 @@ from kbn.matching.trie import Trie
 from kbn.ontology import Ontology
 
 REBUILD_MIN = 1024
+WEIGHED_MAX = 1 << 16
+INSERTED_MAX = 100_000
+"""How many filters the trie takes at once: it makes room for as many nodes as they have tokens."""
 
 
 class _Tombstone:
@@ -151,8 +154,13 @@ class Index:
     def _choose(self, members: Array) -> Array:
         """Which of the groups belong in the slabs, by what each would cost here and there."""
         self._lay_lanes(members)
-        weights = weigh(members, self.groups.view(), self.slabs.lanes.view())
-        return cheaper_in_slabs(weights, members, self.groups.view())
+        codes, lanes = self.groups.view(), self.slabs.lanes.view()
+        chosen = np.empty(members.shape[0], bool)
+        for first in range(0, members.shape[0], WEIGHED_MAX):
+            some = members[first : first + WEIGHED_MAX]
+            weights = weigh(some, codes, lanes)
+            chosen[first : first + WEIGHED_MAX] = cheaper_in_slabs(weights, some, codes)
+        return chosen
 
     def _lay_lanes(self, members: Array) -> None:
         self.slabs.lanes.lay(members, self.groups, len(self.encoder.axes), self.table)
@@ -170,7 +178,7 @@ class Index:
     def _put(self, in_trie: Array, in_slabs: Array) -> None:
         groups = self.groups
         self.trie.cover_tokens(len(self.table))
-        for part in np.array_split(in_trie, 1 + in_trie.shape[0] // 500_000):
+        for part in np.array_split(in_trie, 1 + in_trie.shape[0] // INSERTED_MAX):
             _, tokens, longest = token_frequencies(part, groups.view(), len(self.table))
             self.trie.insert(part, groups, tokens, longest)
         if in_slabs.shape[0]:
@@ -295,7 +303,7 @@ class Index:
             return self._residual_holds(constraint, value_of)
         value = value_of(constraint.attribute)
         return meter.ask(
-            (id(self.encoder), residual, id(value)),
+            (self.encoder, residual, value_key(value)),
             cost_of(constraint.operand, value),
             lambda: self._residual_holds(constraint, value_of),
         )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from kbn.filters import Filter, Notification, Subscription
 from kbn.matching.bulk_load import BulkLoad, checked_key, in_chunks
 from kbn.matching.groups import each_once
 from kbn.matching.index import TOMBSTONE, Index, encode_filters
+from kbn.matching.json_columns import is_json
 from kbn.matching.matches import Matches
+from kbn.matching.metering import Meter
+from kbn.matching.parted_match import PartedMatch
 from kbn.ontology import Ontology
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPACT_MIN = 1024
+
+Given: TypeAlias = Subscription | Filter | str | dict[str, Any] | list[Any]
+"""A subscription as a caller may give it: an object, a text of the language, or its JSON form."""
 
 
 P = ParamSpec("P")
@@ -63,17 +70,20 @@ class Matcher:
         self.version = 0
         self.arrow_keys: tuple[int, Any] = (-1, None)
         self.lock = RLock()
+        self._parted: WeakSet[PartedMatch] = WeakSet()
         self._frozen = False
         self._shares = False
         self._ids: dict[Hashable, int] | None = {}
         self._live = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+        own = ("lock", "_parted")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.lock = RLock()
+        self._parted = WeakSet()
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -89,14 +99,15 @@ class Matcher:
         return groups.group_count - groups.dead_groups
 
     @_in_turn
-    def add(self, subscription: Subscription | Filter | str, key: Hashable) -> None:
+    def add(self, subscription: Given, key: Hashable) -> None:
         """Add one subscription under a key of its own.
 
-        A text is parsed with the ontology's prefixes. An error leaves the matcher as it was.
+        A text is parsed with the ontology's prefixes, unless it is a JSON form. An error leaves the
+        matcher as it was.
         """
         self._before_change()
         filters = self.filters_of(subscription)
-        ids = self._known_keys()
+        ids = self.numbers()
         if checked_key(key) in ids:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
         words, starts = encode_filters(self.index, filters)
@@ -110,16 +121,17 @@ class Matcher:
         self.version += 1
 
     @_in_turn
-    def add_many(
-        self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
-    ) -> int:
-        """Add (subscription, key) pairs in bulk; returns how many. All are added, or none."""
+    def add_many(self, subscriptions: Iterable[tuple[Given, Hashable]]) -> int:
+        """Add (subscription, key) pairs in bulk; returns how many. All are added, or none.
+
+        The error of a pair that is wrong names its row, counted from 1, and its key.
+        """
         self._before_change()
-        load = BulkLoad(self)
-        for rows, keys, trouble in in_chunks(subscriptions):
-            load.take(rows, keys)
-            if trouble is not None:
-                raise trouble
+        with BulkLoad(self) as load:
+            for rows, keys, trouble in in_chunks(subscriptions):
+                load.take(rows, keys)
+                if trouble is not None:
+                    raise trouble
         return self._commit(load)
 
     @_in_turn
@@ -130,15 +142,15 @@ class Matcher:
         `kbn.matching.constraint_table`).
         """
         self._before_change()
-        load = BulkLoad(self)
-        load.take_table(subscriptions)
+        with BulkLoad(self) as load:
+            load.take_table(subscriptions)
         return self._commit(load)
 
     @_in_turn
     def remove(self, key: Hashable) -> None:
         """Remove the subscription added under `key`."""
         self._before_change()
-        ids = self._known_keys()
+        ids = self.numbers()
         number = ids.pop(checked_key(key), None)
         if number is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
@@ -157,6 +169,16 @@ class Matcher:
         if notification.__class__ is not Notification:
             notification = Notification(notification)
         return Matches(self, self.index.find(notification.attributes), self.version)
+
+    @_in_turn
+    def match_in_parts(self, notification: Notification, meter: Meter | None = None) -> PartedMatch:
+        """Begin a match that is done in parts; subscriptions may come and go in between.
+
+        A meter that ran out of work on this notification, a moment ago, has the first part.
+        """
+        match = PartedMatch(self, notification, Meter(0) if meter is None else meter)
+        self._parted.add(match)
+        return match
 
     @_in_turn
     def match_groups(self, notifications: Sequence[Notification]) -> list[list[int]]:
@@ -235,6 +257,11 @@ class Matcher:
         found: list[Hashable] = keys.take(np.array(numbers, np.int64)).to_pylist()
         return found
 
+    @staticmethod
+    def is_key(found: Hashable) -> bool:
+        """Whether what `keys_at` found is a key, and not what is left of a removed one."""
+        return found is not None and found is not TOMBSTONE
+
     def keys_of_groups(self, groups: Iterable[int]) -> list[Any]:
         """The keys of the subscriptions in some groups."""
         members = self.index.groups.members
@@ -242,7 +269,7 @@ class Matcher:
 
     def find_key(self, key: object) -> int | None:
         """The number of the subscription under `key`, if there is one."""
-        return self._known_keys().get(key)
+        return self.numbers().get(key)
 
     def adopt(self, keys: pa.Array, live: int) -> None:
         """Take over what a saved snapshot says of its subscribers (used by `load`)."""
@@ -260,27 +287,27 @@ class Matcher:
             unshare(self.index)
             self._shares = False
 
-    def filters_of(self, subscription: Subscription | Filter | str) -> tuple[Filter, ...]:
-        """The filters of a subscription, a filter or a text."""
+    def filters_of(self, subscription: Given) -> tuple[Filter, ...]:
+        """The filters of a subscription, a filter, a text or a JSON form."""
         if subscription.__class__ is Subscription:
             return subscription.filters
+        if is_json(subscription):
+            return Subscription.from_json(subscription).filters
         if isinstance(subscription, str):
             prefixes = None if self.ontology is None else self.ontology.prefixes
             return Subscription.parse(subscription, prefixes).filters
         if isinstance(subscription, Filter):
             return (subscription,)
         raise InvalidInputError(
-            f"cannot subscribe with {type(subscription).__name__}: give a Subscription, a Filter "
-            "or its text"
+            f"cannot subscribe with {type(subscription).__name__}: give a Subscription, a Filter, "
+            "its text or its JSON form"
         )
 
-    def _known_keys(self) -> dict[Hashable, int]:
+    def numbers(self) -> dict[Hashable, int]:
         """Key to number. A loaded snapshot builds it when first asked."""
         if self._ids is None:
             keys = self.keys if isinstance(self.keys, list) else self.keys.to_pylist()
-            self._ids = {
-                key: n for n, key in enumerate(keys) if key is not None and key is not TOMBSTONE
-            }
+            self._ids = {key: n for n, key in enumerate(keys) if self.is_key(key)}
         return self._ids
 
     def _own_keys(self) -> None:
@@ -298,14 +325,12 @@ class Matcher:
         if not load.keys:
             return 0
         self._own_keys()
-        ids = self._known_keys()
-        interned, sizes = load.groups_in(self.index.groups)
+        interned, sizes = load.groups()
         if sizes.max() > 1:
             interned, sizes = each_once(interned, sizes)
-        first = self.index.groups.add_entries(interned, sizes)
+        self.index.groups.add_entries(interned, sizes)
         self.index.place(interned)
         self.keys.extend(load.keys)
-        ids.update(zip(load.keys, range(first, first + len(load.keys)), strict=True))
         self._live += len(load.keys)
         self.version += 1
         return len(load.keys)
@@ -314,8 +339,10 @@ class Matcher:
         """Forget removed subscriptions and the groups and tokens only they used."""
         kept = [n for n, key in enumerate(self.keys) if key is not TOMBSTONE]
         keys = [self.keys[n] for n in kept]
-        old = self.index
-        self.index.groups = old.groups.compacted(np.array(kept, np.int64))
+        numbers = np.array(kept, np.int64)
+        self.index.groups = self.index.groups.compacted(numbers)
         self.index.rebuild()
+        for match in list(self._parted):
+            match.renumber(numbers)
         self.keys = keys
         self._ids = {key: number for number, key in enumerate(keys)}

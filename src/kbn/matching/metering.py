@@ -1,11 +1,13 @@
-"""Metering: matching that may take long, done in parts.
+"""Metering: how much a match costs, counted; one that costs too much stops.
 
 What a notification hits is mostly looked up. Some constraints have to be asked one by one:
 `contains` on a long text, bags that no kernel decides, terms of no known kind. There may be any
 number of them. A `Meter` counts what such questions cost, in units of about a microsecond, and
-keeps their answers. When it runs out, `OutOfWork` is raised, and whoever asked asks again later
-with the same meter: what was answered is not asked again. Answers depend on value and constraint
-alone, so they stay true whatever is added to or removed from the index meanwhile.
+raises `OutOfWork` when there is none left. It keeps the answers it has paid for, so that whoever
+asks again with the same meter comes further (see `parted_match.py`).
+
+Answers are kept under the index and the value they are about, never under an `id`: a value made on
+the way is gone when the next one takes its place in memory.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ AT_ONCE = 16  # questions asked together, when they are cheap
 
 T = TypeVar("T")
 
+_PAID: Any = object()  # stands for an answer that is being worked out
+
 
 class OutOfWork(Exception):
-    """Go on later, with the same meter.
+    """No more for now.
 
     >>> from kbn.matching import Matcher, Meter, metered
     >>> matcher = Matcher()
@@ -35,22 +39,39 @@ class OutOfWork(Exception):
     """
 
 
+class _Asked:
+    """How far somebody has come with a list of questions that only grows."""
+
+    __slots__ = ("found", "place")
+
+    def __init__(self) -> None:
+        self.place = 0
+        self.found: list[Any] = []
+
+
 class Meter:
     """How much may still be done, and what is known already.
 
-    Questions are named by the identity of the value they are about: keep the value while you use
-    the meter.
+    A question may cost more than all that may be done in one part. Where `overdraws`, such a
+    question is asked when nothing else was asked in that part.
     """
 
-    __slots__ = ("_answers", "left", "spent")
+    __slots__ = ("_answers", "left", "overdraws", "spent")
 
-    def __init__(self, left: float) -> None:
+    def __init__(self, left: float, *, overdraws: bool = True) -> None:
         self.left = left
+        self.overdraws = overdraws
         self.spent = 0
         self._answers: dict[Hashable, Any] = {}
 
+    def begin_part(self, left: float, *, overdraws: bool) -> None:
+        """Another part begins, in which so much may be done."""
+        self.left, self.overdraws, self.spent = left, overdraws, 0
+
     def ask(self, name: Hashable, cost: int, answer: Callable[[], T]) -> T:
         """The answer to a question, from memory if it was asked before.
+
+        Working it out may ask more. When that runs out of work, what was paid is not paid again.
 
         >>> meter = Meter(left=5)
         >>> meter.ask("a", 10, lambda: 1), meter.ask("a", 10, lambda: 2)
@@ -59,19 +80,25 @@ class Meter:
         Traceback (most recent call last):
         kbn.matching.metering.OutOfWork
         """
-        found = self._answers.get(name, self)
-        if found is not self:
+        found = self._answers.get(name)
+        if found is None:
+            self.spend(cost)
+            self._answers[name] = _PAID
+        elif found is not _PAID:
             return found  # type: ignore[no-any-return]
-        if self.left <= 0:
-            raise OutOfWork
-        self.left -= cost
-        self.spent += cost
         made = self._answers[name] = answer()
         return made
 
+    def asked(self, name: Hashable) -> _Asked:
+        """How far a list of questions has been asked."""
+        found: _Asked | None = self._answers.get(name)
+        if found is None:
+            found = self._answers[name] = _Asked()
+        return found
+
     def spend(self, cost: int) -> None:
-        """Count what is remembered elsewhere."""
-        if self.left <= 0:
+        """Count what is about to be done."""
+        if self.left <= 0 or (cost > self.left and (self.spent or not self.overdraws)):
             raise OutOfWork
         self.left -= cost
         self.spent += cost
@@ -85,6 +112,8 @@ current = _CURRENT.get
 @contextmanager
 def metered(meter: Meter | None) -> Iterator[None]:
     """Have all matching in this block counted by a meter.
+
+    Use a meter for one notification, and while the matcher does not change.
 
     >>> from kbn.matching import Matcher, Meter, metered
     >>> matcher, meter = Matcher(), Meter(1_000)
@@ -103,27 +132,24 @@ def metered(meter: Meter | None) -> Iterator[None]:
 def ask_each(
     name: Hashable, questions: Sequence[Any], cost: Callable[[Any], int], ask: Callable[[Any], bool]
 ) -> list[Any]:
-    """The questions whose answer is yes; those that were asked before are not asked again."""
+    """The questions whose answer is yes; those that were asked before are not asked again.
+
+    Questions may be added at the end between one time and the next.
+    """
     meter = current()
     if meter is None:
         return [question for question in questions if ask(question)]
-    found: list[Any] = []
-    for start in range(0, len(questions), AT_ONCE):
-        part = questions[start : start + AT_ONCE]
+    asked = meter.asked(name)
+    while asked.place < len(questions):
+        part = questions[asked.place : asked.place + AT_ONCE]
         costs = sum(map(cost, part))
         if costs > 10 * AT_ONCE:
-            found += [
-                each
-                for place, each in enumerate(part, start)
-                if meter.ask((name, place), cost(each), lambda each=each: ask(each))  # type: ignore[misc]
-            ]
-        else:
-            found += meter.ask(
-                (name, start, len(part)),
-                costs,
-                lambda part=part: [p for p in part if ask(p)],  # type: ignore[misc]
-            )
-    return found
+            part = part[:1]
+            costs = cost(part[0])
+        meter.spend(costs)
+        asked.found += [question for question in part if ask(question)]
+        asked.place += len(part)
+    return asked.found
 
 
 def cost_of(operand: Any, value: Any) -> int:

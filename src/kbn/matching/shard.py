@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from kbn.filters import BulkReader, Filter, Subscription
 from kbn.matching import kernels
 from kbn.matching.batch import find_batch
 from kbn.matching.bulk_encoding import BulkEncoder, Encoded
+from kbn.matching.constraint_table import FilterColumn
 from kbn.matching.groups import Array, each_once
 from kbn.matching.matcher import Matcher
 from kbn.ontology import Ontology
@@ -78,16 +79,17 @@ class ShardBuilder:
         """Compile a batch with the columns subscription, subscriber and filter."""
         table = pa.table({name: batch.column(name) for name in NAMES})
         missing = pc.or_(pc.is_null(table["subscription"]), pc.is_null(table["subscriber"]))
-        given = table.filter(pc.invert(missing))
-        encoded = self._encoded(_whole(given["filter"]))
-        self._groups.append(encoded.groups_in(self._matcher.index.groups))
-        self._sizes.append(encoded.sizes[encoded.sizes > 0])
         reasons = [
             "no subscription id or no subscriber" if m else None for m in missing.to_pylist()
         ]
         rows = [row for row, reason in enumerate(reasons) if reason is None]
-        for place, error in encoded.errors.items():
-            reasons[rows[place]] = str(error)
+        taken = 0
+        for encoded in self._encoded(_whole(table.filter(pc.invert(missing))["filter"])):
+            self._groups.append(encoded.groups_in(self._matcher.index.groups))
+            self._sizes.append(encoded.sizes[encoded.sizes > 0])
+            for place, error in encoded.errors.items():
+                reasons[rows[taken + place]] = str(error)
+            taken += encoded.sizes.shape[0]
         reason = pa.array(reasons, pa.string())
         self._who.append(table.filter(pc.is_null(reason)).select(NAMES))
         self._reject(table.append_column("reason", reason).filter(pc.is_valid(reason)))
@@ -117,15 +119,17 @@ class ShardBuilder:
             shutil.rmtree(fresh, ignore_errors=True)
         return report
 
-    def _filters(self, text: str | None) -> tuple[Filter, ...]:
-        if text is None:
-            raise InvalidInputError("no filter")
+    def _filters(self, text: Any) -> tuple[Filter, ...]:
         return self._reader.read(text).filters
 
-    def _encoded(self, texts: pa.Array) -> Encoded:
-        if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-            return self._encoder.of_texts(texts, self._filters)
-        return self._encoder.of_rows(texts.to_pylist(), self._filters)
+    def _encoded(self, filters: pa.Array) -> Iterator[Encoded]:
+        """The codes of a column: texts, lists of constraints, or whatever each is refused for."""
+        try:
+            column = FilterColumn(filters.type, self._encoder)
+        except InvalidInputError:
+            yield self._encoder.of_rows(filters.to_pylist(), self._filters)
+            return
+        yield from column.encoded(filters, self._filters)
 
     def _reject(self, rows: pa.Table) -> None:
         if rows.num_rows:

@@ -25,6 +25,7 @@ ARRAYS = (
 COUNTS = ("slab_count", "count", "loose", "open_free", "row_count", "check_count")
 LOOSE_MIN = 8 * SLAB
 OPEN_LANES_MAX = 256
+WEIGHED_MAX = 1 << 16
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -71,8 +72,7 @@ class Slabs:
         """Put the groups `members` into slabs: whole ones of their own, the rest one by one."""
         codes = groups.view()
         if members.shape[0] >= SLAB:
-            weights = lane_kernels.weigh(members, codes, self.lanes.view())
-            order, ends = in_order(weights)
+            order, ends = in_order(self._weights(members, codes))
             start = 0
             for end in ends.tolist():
                 self._build(members[order[start:end]], codes)
@@ -86,6 +86,15 @@ class Slabs:
         """Give back the room that a bulk insert reserved and did not need."""
         self.rows = self.rows[: self.row_count].copy()
         self.checks = self.checks[: self.check_count].copy()
+
+    def _weights(self, members: Array, codes: Codes) -> Array:
+        """What `in_order` needs to know of each group; `weigh` says more, in twice the room."""
+        lanes = self.lanes.view()
+        found = np.empty((members.shape[0], 6), np.float32)
+        for first in range(0, members.shape[0], WEIGHED_MAX):
+            some = slice(first, first + WEIGHED_MAX)
+            found[some] = lane_kernels.weigh(members[some], codes, lanes)[:, :6]
+        return found
 
     def _insert_one(self, group: int, codes: Codes) -> None:
         if self.open_free == 0:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
+from collections.abc import Hashable
 from typing import Any
 
 from kbn.filters import (
@@ -39,6 +40,7 @@ from kbn.filters import (
     value_key,
     with_known_kind,
 )
+from kbn.matching.hierarchy_shares import HierarchyShares
 from kbn.matching.metering import ask_each, cost_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
@@ -140,12 +142,16 @@ class ValueIndex:
         found = self._memo.get(known)
         if found is None:
             meter = current()
-            if meter is not None:
-                meter.spend(LOOKED_UP)
-            found = tuple(self._hits_of_scalar(value))
-            if len(self._memo) >= MEMO_MAX:
-                self._memo.clear()
-            self._memo[known] = found
+            if meter is None:
+                return self._worked_out(known, value)
+            found = meter.ask((self, known), LOOKED_UP, lambda: self._worked_out(known, value))
+        return found
+
+    def _worked_out(self, known: Any, value: Any) -> tuple[int, ...]:
+        found = tuple(self._hits_of_scalar(value))
+        if len(self._memo) >= MEMO_MAX:
+            self._memo.clear()
+        self._memo[known] = found
         return found
 
     def element_hits(self, value: Any) -> tuple[int, ...]:
@@ -175,12 +181,12 @@ class ValueIndex:
         return found
 
     def _hits_of_whole_bag(self, bag: Bag) -> list[int]:
-        bag = bag_with_known_kinds(bag, self._ontology)
+        known = bag_with_known_kinds(bag, self._ontology)
         asked = self._unlisted_bags
-        if bag.bare:
-            asked = [known for known in self._registered if type(known[1]) is Bag]
-        found = self._asked(asked, bag)
-        token = self._equal.get(bag)
+        if known.bare:
+            asked = [each for each in self._registered if type(each[1]) is Bag]
+        found = self._asked((self, "bags", bag), asked, known)
+        token = self._equal.get(known)
         return found if token is None else [*found, token]
 
     def _hits_of_scalar(self, value: Any) -> list[int]:
@@ -206,7 +212,9 @@ class ValueIndex:
             found += self._ask_unlisted(value)
         return found
 
-    def _asked(self, questions: list[tuple[Any, Any, int]], value: Any) -> list[int]:
+    def _asked(
+        self, name: Hashable, questions: list[tuple[Any, Any, int]], value: Any
+    ) -> list[int]:
         """The tokens among these (operator, operand, token) whose constraints accept the value."""
         ontology = self._ontology
 
@@ -216,15 +224,14 @@ class ValueIndex:
         def accepts(question: tuple[Any, Any, int]) -> bool:
             return operator_accepts(question[0], value, question[1], ontology)
 
-        name = (id(questions), id(value))
         return [token for _, _, token in ask_each(name, questions, cost, accepts)]
 
     def _ask_unlisted(self, value: Any) -> list[int]:
-        return self._asked(self._unlisted, value)
+        return self._asked((self, "unlisted", value_key(value)), self._unlisted, value)
 
     def _ask_all(self, value: Any) -> list[int]:
         """For the odd value whose hits cannot be listed: every pair, one by one."""
-        found = self._asked(self._registered, value)
+        found = self._asked((self, "all", value_key(value)), self._registered, value)
         if value_family(value) in self._families:
             found.append(self._families[value_family(value)])
         return found
@@ -253,7 +260,7 @@ class ValueIndex:
         if current() is None:
             return [token for pattern, token in patterns.items() if pattern in value]
         cost = 1 + len(value) // 500
-        name = (id(patterns), id(value))
+        name = (self, "contained", value)
         asked = ask_each(name, list(patterns.items()), lambda _: cost, lambda p: p[0] in value)
         return [token for _, token in asked]
 
@@ -408,14 +415,16 @@ class TokenTable:
     def selectivity(self) -> list[float]:
         """Per token, a guess at the share of notifications that hit it.
 
-        Values are taken as spread evenly over the operands asked for with the same operator on the
-        same attribute; presence and family select nothing.
+        Values are taken as spread evenly: over the classes of the ontology where a token asks for
+        what is above or below one, else over the operands asked for with the same operator on the
+        same attribute. Presence and family select nothing.
         """
         counts = Counter(self.peers)
+        guesses = HierarchyShares(self.ontology)
         return [
             1.0
             if constraint is None or constraint.operator is Operator.EXISTS
-            else 1 / counts[peer]
+            else guesses.share(constraint) or 1 / counts[peer]
             for constraint, peer in zip(self.constraints, self.peers, strict=True)
         ]
 

@@ -34,6 +34,8 @@ from kbn.simulation.network import Network
 
 TRIGGER = "trigger"
 ROUNDS_MAX = 1000
+LOOK_EVERY_S = 0.2
+"""How often agents and policy servers look, where time passes in the network."""
 
 
 class ManagedPublisher:
@@ -92,7 +94,8 @@ class ManagedPublisher:
 class ManagedNetwork:
     """A network whose brokers are managed; addresses of brokers are their names.
 
-    `servers` are policy servers; one can be taken away and put back: the rest goes on.
+    `servers` are policy servers; one can be taken away and put back: the rest goes on. With
+    `ticks` time passes in the network, too, as crashes need it.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class ManagedNetwork:
         **options: Any,
     ) -> None:
         self.network = Network(topology, ontology, seed, **options)
+        self._ticks = bool(options.get("ticks"))
         self.trigger = Network({TRIGGER: None}, terms.ontology(), seed)
         self.semantic_map = SemanticMap(ontology)
         self.now = 0.0
@@ -146,6 +150,9 @@ class ManagedNetwork:
     def run(self, seconds: float = 0.0, step_s: float = 1.0) -> None:
         """Let everybody work until nobody has anything to say; then so much time pass."""
         end = self.now + seconds
+        if self._ticks:
+            self._run_by_the_clock(end)
+            return
         self._run_until_quiet()
         while self.now < end:
             self.now = min(end, self.now + step_s)
@@ -153,21 +160,36 @@ class ManagedNetwork:
                 self._do(server, server.tick(self.now))
             self._run_until_quiet()
 
+    def _run_by_the_clock(self, end: float) -> None:
+        while self.now < end:
+            self.network.run_for(min(LOOK_EVERY_S, end - self.now))
+            self.now = self.network.now
+            self._tell()
+            for server in list(self.servers.values()):
+                self._do(server, server.tick(self.now))
+
     def _run_until_quiet(self) -> None:
         for _ in range(ROUNDS_MAX):
             self.network.run()
-            said = [self._report(name) for name in self._agents]
-            said += [each.work() for each in self.publishers.values()]
-            self.trigger.run()
-            said += [self._serve(server) for server in list(self.servers.values())]
-            if not any(said):
+            if not self._tell():
                 return
         raise AssertionError(f"the managed network is not quiet after {ROUNDS_MAX} rounds")
+
+    def _tell(self) -> bool:
+        """Have everybody say what there is to say; whether there was anything."""
+        said = [self._report(name) for name in self._agents]
+        said += [each.work() for each in self.publishers.values()]
+        self.trigger.run()
+        said += [self._serve(server) for server in list(self.servers.values())]
+        return any(said)
 
     def _report(self, broker: str) -> bool:
         agent, line = self._agents[broker], self._lines[broker]
         if self.network.brokers.get(broker) is None:
             return False
+        sign = agent.sign(self.now)
+        if sign is not None:
+            line.publish(reports.to_notification(sign))
         if line.received:
             line.received.clear()
             self.network.broker(broker).administer(administration.Report("info", every_s=30.0))

@@ -8,6 +8,7 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.transport.access_file import AccessFile
+    from kbn.transport.access_review import AccessReview, EntryAt, review_access
     from kbn.transport.client import Client
     from kbn.transport.clock import now
     from kbn.transport.connecting import connect
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessFile",
+    "AccessReview",
     "BrokerServer",
     "Client",
     "Companion",
     "Delivery",
+    "EntryAt",
     "Feed",
     "Item",
     "LinkTo",
@@ -64,6 +67,7 @@ __all__ = [
     "load_topology",
     "now",
     "parse_url",
+    "review_access",
     "serve",
     "server_tls",
     "set_up",
@@ -77,6 +81,9 @@ __getattr__ = on_first_use(
     __name__,
     {
         "AccessFile": "kbn.transport.access_file",
+        "AccessReview": "kbn.transport.access_review",
+        "EntryAt": "kbn.transport.access_review",
+        "review_access": "kbn.transport.access_review",
         "BrokerServer": "kbn.transport.server",
         "Client": "kbn.transport.client",
         "Companion": "kbn.transport.managed_processes",

@@ -14,7 +14,7 @@
     default: {publish: [], subscribe: "*"}   # for everybody else; without it nobody else may come
 
 YAML or JSON. What an entry does not say it does not allow. An entry without a token admits whoever
-uses that name, which is right behind mutual TLS only.
+uses that name, which is right behind mutual TLS only. docs/reference/access-file.md has every key.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from msgspec import Meta, defstruct
 from msgspec.structs import asdict
 
 from kbn.broker import (
+    NAME_CHARACTERS_MAX,
+    TEXT_CHARACTERS_MAX,
     AccessRules,
     ClientLimits,
     Entry,
@@ -36,7 +38,7 @@ from kbn.broker import (
     RulesInForce,
     digest_of,
 )
-from kbn.config import AS_WRITTEN, Document, Form, Place, Text
+from kbn.config import AS_WRITTEN, Document, Form, Place
 
 All = Literal["*"]
 Attributes = Annotated[
@@ -52,6 +54,9 @@ Digest = Annotated[
 ]
 
 
+# What no message could carry would keep its owner out for ever.
+Token = Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX, description="a text")]
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX, description="a name")]
 Positive = Annotated[int, Meta(gt=0, lt=2**62, description="a whole number above 0")]
 Seconds = Annotated[float, Meta(gt=0, description="a number above 0")]
 
@@ -70,7 +75,7 @@ LimitsForm: Any = defstruct(
 class EntryForm(Form, frozen=True):
     """What a client may do. What it does not say it does not allow."""
 
-    token: Text | None = None
+    token: Token | None = None
     token_sha256: Digest | None = None
     publish: Attributes = ()
     subscribe: Attributes = ()
@@ -87,8 +92,9 @@ class BrokerEntryForm(EntryForm, frozen=True):
     subscribe: Attributes = "*"
 
 
-Clients = Annotated[dict[str, EntryForm], Meta(description="names, each with what it may do")]
-Brokers = Annotated[dict[str, BrokerEntryForm], Meta(description="names, each with what it may do")]
+ByName = Meta(description="names, each with what it may do")
+Clients = Annotated[dict[Name, EntryForm], ByName]
+Brokers = Annotated[dict[Name, BrokerEntryForm], ByName]
 
 
 class AccessForm(Form, frozen=True):
@@ -112,7 +118,16 @@ class AccessFile(RulesInForce):
 
 def read_access(path: str | Path) -> AccessRules:
     """The rules in an access file; ConfigError says what is wrong with it, and where."""
-    root = Document.read(path, "the access file", is_secret=True).root
+    return rules_of(access_document(path))
+
+
+def access_document(path: str | Path) -> Place:
+    """The access file, to be read; its errors show no value, for that may be a token."""
+    return Document.read(path, "the access file", is_secret=True).root
+
+
+def rules_of(root: Place) -> AccessRules:
+    """The rules in a document that is an access file."""
     form = root.convert(AccessForm)
     default = None if form.default is None else _entry(form.default, root.at("default"))
     return AccessRules(

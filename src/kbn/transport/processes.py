@@ -14,7 +14,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -107,6 +107,13 @@ class Overlay:
         dead = waits[done.pop()]
         dead.is_expected_to_end = True
         return dead
+
+    def again(self, name: str) -> tuple[str, ...]:
+        """The command that starts a broker again where it was: after `kbn`."""
+        dead = self.brokers[name]
+        port, metrics_port = (urlsplit(url).port or 0 for url in (dead.url, dead.http))
+        plan = replace(dead.plan, port=port, metrics_port=metrics_port)
+        return ("broker", *self._options(plan))
 
     async def end(self) -> None:
         """Have all brokers end; those that do not are killed."""

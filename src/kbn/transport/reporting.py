@@ -76,6 +76,9 @@ class Reporting:
             try:
                 while not listening.done():
                     agent = await self._with_map()
+                    sign = agent.sign(now())
+                    if sign is not None:
+                        await client.publish(reports.to_notification(sign))
                     for report in agent.reports(now(), load=self._load(), memory=_memory()):
                         await self._tell(client, report)
                     await asyncio.sleep(LOOK_EVERY_S)

@@ -7,11 +7,12 @@ import errno
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Any, NoReturn
 
 from msgspec import to_builtins
 
-from kbn.broker import MemoryStore, NodeSettings, notes
+from kbn.broker import AllowAll, MemoryStore, NodeSettings, notes
 from kbn.errors import TransportError
 from kbn.transport.clock import now
 from kbn.transport.health import HealthListener
@@ -23,6 +24,10 @@ from kbn.transport.settings import Listen, OntologyFiles
 
 LOOK_EVERY_S = 0.5
 UP = ("session", "complete")
+OPEN = (
+    "whoever reaches this address may publish, subscribe and manage, and take over the name and "
+    "the queue of any durable client: name an access file (--access), or listen on 127.0.0.1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +87,17 @@ class Watched:
             await self._stop_http()
             _cannot_listen(error, self.server.listen.host, self.server.listen.port, "--port")
         event("listening", url=self.server.url, http=self.http)
+        if self._is_open_to_strangers:
+            event("anybody may come in", level=logging.WARNING, url=self.server.url, advice=OPEN)
         # Not at once: whoever starts us must first have seen to our signals.
         asyncio.get_running_loop().call_soon(watch.listening, self.server.url, self.http)
+
+    @property
+    def _is_open_to_strangers(self) -> bool:
+        """Whether others than this machine reach it, and nothing is checked of anybody."""
+        settings = self.server.node.settings
+        is_checked = type(settings.authorizer) is not AllowAll or settings.checks_certificates
+        return not is_checked and not ip_address(self.server.address.host).is_loopback
 
     async def _start_http(self) -> None:
         watch = self._watch

@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from kbn.broker.administration import GetStatus
-from kbn.broker.client.core import PATIENCE_S, ClientCore
+from kbn.broker.client.core import ClientCore
 from kbn.broker.client.effects import Confirmed, Delivered, Dial, Effect, Failed, HangUp, Moved
 from kbn.broker.client.move import TRANSITIONS, ClientMove, MoveEvent, MoveState, MoveStep
+from kbn.broker.client.mover import PATIENCE_S
 from kbn.broker.client.refuges import LEAVE_AFTER_S, TRY_S
 from kbn.broker.client.settings import ClientSettings
 from kbn.broker.messages import (
@@ -431,3 +432,14 @@ def test_a_client_goes_back_to_a_former_broker_when_nobody_else_is_there() -> No
     talk.tell("a", admitted("a"), Done("subscribe", 1))
     talk.core.tick(20.2 + LEAVE_AFTER_S)
     assert (talk.core.broker, talk.core.former) == ("a", ("b",))
+
+
+def test_of_several_orders_the_newest_counts() -> None:
+    move = ClientMove()
+    move.postpone(Redirect("b", "kbn://b"))
+    assert move.redirected(Redirect("c", "kbn://c"), home="a") == (MoveStep.DIAL,)
+    assert move.take_postponed() is None
+    move = ClientMove()
+    move.postpone(Redirect("b", "kbn://b"))
+    assert move.redirected(Redirect("a", "kbn://a"), home="a") == ()
+    assert move.take_postponed() is None

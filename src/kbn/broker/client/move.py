@@ -147,12 +147,13 @@ class ClientMove:
     ((<MoveStep.DIAL: 1>,), 'kbn://b:7420')
     """
 
-    __slots__ = ("_postponed", "may_publish", "state", "target")
+    __slots__ = ("_postponed", "may_publish", "state", "target", "waits_since")
 
     def __init__(self) -> None:
         self.state = MoveState.AT_HOME
         self.may_publish = True
         self.target = Redirect("", "")
+        self.waits_since: float | None = None  # in a state that must not last
         self._postponed: Redirect | None = None
 
     @property
@@ -179,6 +180,7 @@ class ClientMove:
         if self.is_under_way:
             self.postpone(redirect)
             return ()
+        self._postponed = None  # the newest order counts
         if redirect.broker == home:
             return ()
         self.target = redirect

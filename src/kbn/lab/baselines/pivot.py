@@ -8,6 +8,9 @@ most engines; where all are wide, every filter lies in every cell.
 
 Bounds are compared by rank among all bounds of their attribute, so words are 32 bits whatever the
 values are. Takes conjunctions of equalities and of ranges of numbers.
+
+Where ranges are so wide that 4,096 cells an attribute would take more than `bytes_max`, cells are
+joined in twos until they fit: next to such ranges, a cell is still narrow.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CELLS = 4096
+CELLS_MIN = 64
 BYTES_MAX = 8 << 30
 HIGHEST = 2**31 - 1
 
@@ -36,7 +40,9 @@ _HIGH = {Operator.EQ: False, Operator.LE: False, Operator.LT: True}
 class PivotScan:
     """Filters under their pivots: `add_many`, then `build`, then `counts` and `found`."""
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.cells = CELLS
+        self._bytes_max = bytes_max
         self._attributes: dict[str, _Attribute] = {}
         self._of_filter = array("q", [0])
         self._attribute = array("i")
@@ -137,21 +143,32 @@ class PivotScan:
     def _file(
         self, starts: Any, attributes: Any, lows: Any, highs: Any, first: Any, last: Any
     ) -> None:
-        places = len(self._attributes) * CELLS
-        sizes = np.zeros(places, np.int64)
-        given = (starts, attributes, lows, highs, first, last, CELLS)
-        kernels.file_filters(*given, sizes, np.empty(0, np.int32))
-        self._starts = np.concatenate(([0], np.cumsum(sizes)))
-        total = 4 * int(self._starts[-1])
-        if total > BYTES_MAX:
+        sizes = self._sizes(starts, attributes, lows, highs, first, last)
+        while 4 * int(sizes.sum()) > self._bytes_max and self.cells > CELLS_MIN:
+            self.cells //= 2
+            first, last = first // 2, last // 2
+            sizes = self._sizes(starts, attributes, lows, highs, first, last)
+        total = 4 * int(sizes.sum())
+        if total > self._bytes_max:
             raise LimitError(
                 f"the pivot scan would need {total >> 20} MB for these subscriptions: their ranges "
                 "are too wide for it; give it fewer, or leave it out",
                 limit="bytes of the pivot scan",
-                maximum=BYTES_MAX,
+                maximum=self._bytes_max,
             )
+        self._starts = np.concatenate(([0], np.cumsum(sizes)))
         self._words = np.empty(max(1, total // 4), np.int32)
+        given = (starts, attributes, lows, highs, first, last, self.cells)
         kernels.file_filters(*given, self._starts[:-1].copy(), self._words)
+
+    def _sizes(
+        self, starts: Any, attributes: Any, lows: Any, highs: Any, first: Any, last: Any
+    ) -> Any:
+        """How many words each cell takes."""
+        sizes = np.zeros(len(self._attributes) * self.cells, np.int64)
+        given = (starts, attributes, lows, highs, first, last, self.cells)
+        kernels.file_filters(*given, sizes, np.empty(0, np.int32))
+        return sizes
 
     def _scan(self, table: pa.Table) -> tuple[Any, Any]:
         rows = table.num_rows
@@ -160,7 +177,8 @@ class PivotScan:
         for name, attribute in self._attributes.items():
             values = attribute.values(table, name)
             ranks[:, attribute.number] = attribute.ranks(values)
-            cells[:, attribute.number] = attribute.number * CELLS + attribute.cells(values)
+            place = attribute.cells(values) * self.cells // CELLS
+            cells[:, attribute.number] = attribute.number * self.cells + place
         counts, found = np.zeros(rows, np.int64), np.empty(max(1, len(self)), np.int32)
         kernels.scan(self._words, self._starts, ranks, cells, counts, found)
         return counts, found

@@ -36,6 +36,7 @@ CELLS = 64
 SEVERAL = 255
 PARTS_MAX = 64
 SHARE_MIN = 1e-7
+WEIGHTS = 11
 
 ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -133,18 +134,22 @@ def _share_below(lanes, lane, value):
 def weigh(groups, codes, lanes):
     """What is known of each group, a row each, to place it by.
 
-    0, 1, 2   the lane of its most selective part (-1 for none), its share, its place there
+    0, 1, 2   the lane of its most selective part (-1 for none), the share of notifications in its
+              cells, its place there
     3, 4, 5   the same for the second
     6         the share of notifications that hit all its tokens
     7         those that hit all but the most wanted one, per filter that wants these same tokens
-    8         the share of notifications that satisfy it
+    8         the share of notifications in the cells of all its parts
+    9         1 if such a notification must be compared with the whole code, else 0
+    10        how many cells of a lane a notification lies in, where that is most
     """
-    out = np.empty((groups.shape[0], 9), np.float64)
-    filters = max(1.0, lanes.token_use.max() if lanes.token_use.shape[0] else 1.0)
+    out = np.empty((groups.shape[0], WEIGHTS), np.float64)
+    filters = max(1.0, lanes.token_use.sum())
     for i in range(groups.shape[0]):
         row = out[i]
         row[0], row[1], row[2] = -1, 1.0, 0.0
         row[3], row[4], row[5] = -1, 1.0, 0.0
+        row[8], row[9], row[10] = 1.0, 0.0, 1.0
         start = codes.start[groups[i]]
         header = codes.words[start]
         tokens_share, last_share, last_use, sharing = 1.0, 1.0, 0.0, filters
@@ -155,13 +160,10 @@ def weigh(groups, codes, lanes):
             sharing *= use / filters
             if use > last_use:
                 last_share, last_use = share, use
-            place = lanes.token_cell[token]
-            if place >= 0:
-                _rank_part(row, place >> 8, share, ((place >> 1) & 63) + 0.0)
+            _weigh_cell(row, lanes, lanes.token_cell[token])
         sharing = sharing * filters / max(1.0, last_use)
         row[6] = tokens_share
         row[7] = tokens_share / last_share / max(1.0, sharing)
-        row[8] = tokens_share
         position = first_range(codes.words, start)
         for _ in range(range_count(header)):
             lane = lanes.axis_lane[codes.words[position] & 0xFFFFFF]
@@ -173,6 +175,21 @@ def weigh(groups, codes, lanes):
                 _rank_part(row, lane, share, (low + high) / 2)
             position += 3
     return out
+
+
+@njit(cache=True)
+def _weigh_cell(row, lanes, place):
+    """Add to the row what the cell of one of the group's tokens lets pass."""
+    if place < 0:
+        row[9] = 1.0
+        return
+    lane, cell = place >> 8, (place >> 1) & 63
+    share = min(1.0, lanes.below[lane, cell + 1] - lanes.below[lane, cell])
+    row[8] *= share
+    row[10] = max(row[10], min(lanes.below[lane, CELLS], CELLS))
+    if not place & 1:
+        row[9] = 1.0
+    _rank_part(row, lane, share, cell + 0.0)
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""Turns: what the turns of a node have cost, counted since it began."""
+"""Turn counts: what the turns of a node have cost, counted since it began."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORK_BOUNDS = (100, 1_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000, 1_000
 
 
 @dataclass(slots=True)
-class Turns:
+class TurnCounts:
     """How many turns there were, what they cost in units of work, and what the largest did.
 
     `buckets` counts them by cost: the first has those up to `WORK_BOUNDS[0]`, the last those beyond
@@ -26,7 +26,7 @@ class Turns:
     def add(self, work: int) -> None:
         """Count a turn.
 
-        >>> turns = Turns()
+        >>> turns = TurnCounts()
         >>> turns.add(70); turns.add(7_000)
         >>> turns.largest, turns.buckets[:4]
         (7000, [1, 0, 0, 1])

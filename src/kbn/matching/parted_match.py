@@ -1,0 +1,122 @@
+"""A parted match: one notification matched a part at a time, while subscriptions come and go.
+
+Each part asks the index again and comes further, because a meter keeps what was answered. Some of
+the answers are then older than others. They are right about every constraint that was there when
+the match began, and may say nothing of those that came later. So the index is believed about the
+subscriptions that were there at the beginning, and each that has come since is asked by itself.
+Whatever comes and goes meanwhile, no part is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbn.filters import Filter, Notification
+from kbn.matching.groups import Array
+from kbn.matching.metering import Meter, OutOfWork, cost_of, metered
+
+if TYPE_CHECKING:
+    from kbn.matching.matcher import Matcher
+
+NO_LIMIT = float("inf")
+EXPANDED = 4  # subscriptions of a group that are listed for one unit
+
+
+class PartedMatch:
+    """Who wants one notification, found out in as many parts as it takes.
+
+    >>> from kbn.matching import Matcher
+    >>> matcher = Matcher()
+    >>> for n in range(100):
+    ...     matcher.add(f"title * 'tea {n}.'", n)
+    >>> match = matcher.match_in_parts(Notification({"title": "a pot of tea 7."}))
+    >>> match.go_on(5)
+    False
+    >>> matcher.remove(7); matcher.add("title * 'pot'", "new")
+    >>> match.go_on(1_000), match.keys()
+    (True, ['new'])
+    """
+
+    __slots__ = ("__weakref__", "_accepted", "_attributes", "_found", "_matcher", "_meter",
+                 "_newer", "_notification")  # fmt: skip
+
+    def __init__(self, matcher: Matcher, notification: Notification, meter: Meter) -> None:
+        self._matcher = matcher
+        self._notification = notification
+        self._attributes = notification.attributes
+        self._meter = meter
+        # Subscriptions are numbered as they come: from this one on they are asked by themselves.
+        self._newer = matcher.index.groups.subscription_count
+        self._found: list[int] | None = None
+        self._accepted: dict[int, bool] = {}  # what was found out by asking a group by itself
+
+    @property
+    def spent(self) -> int:
+        """What the last part cost."""
+        return self._meter.spent
+
+    def go_on(self, units: float = NO_LIMIT, *, overdraws: bool = True) -> bool:
+        """Do another part; whether all is known now.
+
+        A part is so many units, or one question that takes more. Without `overdraws` no such
+        question is asked.
+        """
+        self._meter.begin_part(units, overdraws=overdraws)
+        with self._matcher.lock:
+            try:
+                if self._found is None:
+                    with metered(self._meter):
+                        groups = self._matcher.index.find(self._attributes)
+                    self._found = self._older_of(groups)
+                self._ask_newer(self._found)
+            except OutOfWork:
+                return False
+        return True
+
+    def keys(self) -> list[Hashable]:
+        """The keys of the subscriptions that accept it, as of the last part."""
+        found = [] if self._found is None else self._found
+        return [key for key in self._matcher.keys_at(found) if self._matcher.is_key(key)]
+
+    def renumber(self, kept: Array) -> None:
+        """Of all subscriptions these are kept, and numbered anew in their order."""
+        self._accepted.clear()
+        self._newer = int(np.searchsorted(kept, self._newer))
+        if self._found is not None:
+            there = np.isin(kept, np.array(self._found, np.int64))
+            self._found = np.flatnonzero(there).tolist()
+
+    def _older_of(self, groups: Array) -> list[int]:
+        """The subscriptions in these groups that were there when the match began."""
+        members, newer = self._matcher.index.groups.members, self._newer
+        found = {
+            number: None for group in groups.tolist() for number in members(group) if number < newer
+        }
+        self._meter.spent += len(found) // EXPANDED
+        return list(found)
+
+    def _ask_newer(self, found: list[int]) -> None:
+        groups = self._matcher.index.groups
+        while self._newer < groups.subscription_count:
+            (key,) = self._matcher.keys_at([self._newer])
+            if self._matcher.is_key(key) and any(
+                self._is_accepted(group) for group in groups.groups_of(self._newer)
+            ):
+                found.append(self._newer)
+            self._newer += 1
+
+    def _is_accepted(self, group: int) -> bool:
+        found = self._accepted.get(group)
+        if found is None:
+            filter = self._matcher.index.filter_of(group)
+            self._meter.spend(self._cost(filter))
+            found = filter.matches(self._notification, self._matcher.ontology)
+            self._accepted[group] = found
+        return found
+
+    def _cost(self, filter: Filter) -> int:
+        values = self._attributes
+        return 1 + sum(cost_of(each.operand, values.get(each.attribute)) for each in filter)
