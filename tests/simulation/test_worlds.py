@@ -44,6 +44,18 @@ def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
     World.swarm(seed, troubles=()).run()
 
 
+@pytest.mark.parametrize(
+    ("seed", "troubles"),
+    [
+        (41000004, "dying, one way, slow"),  # what a neighbour was owed went by another way
+        (41000069, "clocks, terms"),  # what was heard in one session counted in the next
+        (41000318, "dying, failing, slow"),  # a disk failed in the middle of a turn
+    ],
+)
+def test_nor_in_worlds_that_more_troubles_have_broken(seed: int, troubles: str) -> None:
+    World.swarm(seed, troubles=troubles.split(", ")).run()
+
+
 def test_nor_for_a_client_that_leaves_without_reading(seed: int = 285) -> None:
     World.swarm(seed, troubles=()).run()
 

@@ -40,23 +40,32 @@ class SimulatedDisk(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.fails = False
+        self._has_failed = False  # since the last commit
         self._synced = self._safe
         self._lies = False
         self._unsynced = 0
 
+    @property
+    def is_dirty(self) -> bool:
+        return super().is_dirty or self._has_failed
+
     def commit(self) -> None:
-        self._check()
+        if self.fails or self._has_failed:
+            self.rollback()
+            raise _error()
         super().commit()
         self._unsynced += self._lies
 
     def keep(self, envelope_bytes: bytes) -> int:
-        self._check()
-        return super().keep(envelope_bytes)
-
-    def _check(self) -> None:
         if self.fails:
             self.rollback()
-            raise StoreError("the disk has an error", path="a simulated disk")
+            self._has_failed = True
+            raise _error()
+        return super().keep(envelope_bytes)
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._has_failed = False
 
     def begin_lying(self) -> None:
         """From now on nothing that is committed survives a crash."""
@@ -94,3 +103,7 @@ class SimulatedDisk(MemoryStore):
     def _skip_epochs(self) -> None:
         epoch = int(self._safe.facts.get("epoch", b"0"))
         self._safe.facts["epoch"] = str(epoch + self._unsynced).encode()
+
+
+def _error() -> StoreError:
+    return StoreError("the disk has an error", path="a simulated disk")

@@ -53,6 +53,7 @@ class Troubles:
         self.kinds = kinds
         self.counts: Counter[str] = Counter()
         self._rng = Random(f"what happens in {seed}")
+        self._is_over = False
         actions: dict[str, Callable[[World], None]] = {
             "one way": self._cut_one_way,
             "slow": self._slow_down,
@@ -72,6 +73,7 @@ class Troubles:
 
     def end(self, world: World) -> None:
         """The world is healed: clients come back, or never do."""
+        self._is_over = True
         for name in list(world.gone):
             if self._rng.random() < RETURNS or not world.others_like(name):
                 world.client_returns(name)
@@ -130,7 +132,7 @@ class Troubles:
         self.counts["lying"] += 1
         world.network.let_disk_lie(name)
         if self._rng.random() < 0.8:
-            self._later(world, lambda: world.crash(name))
+            self._later(world, lambda: None if self._is_over else world.crash(name))
         else:
             self._later(world, lambda: world.network.mend_disk(name))
 

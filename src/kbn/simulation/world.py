@@ -149,13 +149,13 @@ class World:
         self.troubles.end(self)
         for client in self.subscribers:
             client.read()
-        self._settle()
+        self._wait_until_kept()
         for publisher in self.publishers:
             self._publish(publisher)
-        self._settle()
+        self._wait_until_kept()
         self.network.run_for(2.0)
 
-    def _settle(self) -> None:
+    def _wait_until_kept(self) -> None:
         end = self.network.now + HEALING_S_MAX
         while self.network.now < end and not self._is_kept():
             self.network.run_for(0.2)
@@ -413,7 +413,7 @@ class World:
         for published in self.ledger.published:
             is_its_own = published.id[:2] == (client.name, client.epoch)
             if is_its_own and published.id.number > client.core.stored_up_to:
-                published.is_uncertain = True
+                published.is_uncertain, published.is_forbidden = True, False
 
     def client_returns(self, name: str) -> None:
         """Another process under the name of one that has ended makes the same subscriptions."""
