@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kbn.broker import notes
-from kbn.broker.parts import EPOCH_OF_CLOCK_MAX
+from kbn.broker.parts import EPOCH_BY_CLOCK_MAX
 from kbn.broker.store import MemoryStore, Store
 from kbn.ontology import Ontology
 from kbn.simulation.disk import SimulatedDisk
@@ -72,7 +72,7 @@ def commit_in_silence(disk: SimulatedDisk) -> None:
 
 
 def epoch_of_the_clock(store: Store, now: float) -> int:
-    return max(1, min(int(now), EPOCH_OF_CLOCK_MAX))
+    return max(1, min(int(now), EPOCH_BY_CLOCK_MAX))
 
 
 def use_none(network: Network, name: str, ontology: Ontology | None, digest: str) -> None:
