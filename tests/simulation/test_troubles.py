@@ -18,7 +18,7 @@ from kbn.simulation.network import Network
 from kbn.simulation.troubles import SHARES, kinds_of_seed
 from kbn.simulation.world import PromiseBrokenError, World
 
-WORLDS = 10
+WORLDS = 6
 SLOW_S = 0.3
 
 

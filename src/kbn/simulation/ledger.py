@@ -75,11 +75,11 @@ class Ledger:
                 if not self.contents.matches(interest.subscription, published.notification):
                     continue
                 may.add(published.id)
-                if client.core.is_durable and self._is_owed(interest, published):
+                if client.core.is_durable and self._is_promised(interest, published):
                     must.add(published.id)
         return must, may
 
-    def _is_owed(self, interest: Interest, published: Published) -> bool:
+    def _is_promised(self, interest: Interest, published: Published) -> bool:
         in_force_at = interest.in_force_at
         return (
             in_force_at is not None
