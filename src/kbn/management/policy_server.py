@@ -217,6 +217,8 @@ class PolicyServer:
         if isinstance(report, BrokerInfo):
             self.assignments.heard_of(report.broker, report.parent, report.links, now)
             self._liveness.heard_of(report.broker, now)
+            if report.broker not in self._liveness.dead:  # the MIB may have it from another time
+                self.engine.mib.unmark("broker", report.broker, DEAD)
         elif isinstance(report, Departure) and report.kind == "broker":
             self.assignments.lost(report.name, now)
             self._liveness.forget(report.name)
