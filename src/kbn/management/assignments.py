@@ -142,9 +142,7 @@ class Assignments:
         """
         since = self._awaited_since
         since = self._awaited_since = {name: since.get(name, now) for name in self._unheard()}
-        return {
-            name for name, at in since.items() if name in self.dead or now - at <= AWAY_AFTER_S
-        }
+        return {name for name, at in since.items() if name in self.dead or now - at <= AWAY_AFTER_S}
 
     def by_taxonomy(self) -> bool:
         """Lay the hierarchy of clusters over that of brokers; whether the plan changed."""
