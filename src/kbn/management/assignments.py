@@ -122,13 +122,11 @@ class Assignments:
             self.lost(broker, now)
         if self._changed_at is None or now - self._changed_at < STABLE_FOR_S:
             return False
-        if self.plan is not None and set(self.plan.brokers) > set(self._used()):
-            if set(self.plan.brokers) <= {*self._used(), *self._awaited(now)}:
-                return False  # and look again
+        planned, used = set(() if self.plan is None else self.plan.brokers), set(self._used())
+        if planned > used and planned <= used | self._awaited(now):
+            return False  # and look again
         self._changed_at = None
-        if self.plan is not None and set(self.plan.brokers) == set(self._used()):
-            return False
-        return self.by_taxonomy()
+        return planned != used and self.by_taxonomy()
 
     def _is_gone(self, broker: str, now: float) -> bool:
         if broker in self.dead:

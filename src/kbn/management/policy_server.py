@@ -155,7 +155,10 @@ class PolicyServer:
         return [note] if self._others else []
 
     def _resume(self) -> None:
-        """Go on with the plan that was in force when the MIB was last written."""
+        """Go on with the plan, and who was dead, as the MIB had it when it was last written."""
+        brokers = self.engine.mib.objects("broker")
+        self._liveness.resume(each.name for each in brokers if DEAD in each.marks)
+        self.assignments.dead = self._liveness.dead
         text = self.engine.mib.kept_text(PLAN)
         if text is not None:
             try:
@@ -217,8 +220,6 @@ class PolicyServer:
         if isinstance(report, BrokerInfo):
             self.assignments.heard_of(report.broker, report.parent, report.links, now)
             self._liveness.heard_of(report.broker, now)
-            if report.broker not in self._liveness.dead:  # the MIB may have it from another time
-                self.engine.mib.unmark("broker", report.broker, DEAD)
         elif isinstance(report, Departure) and report.kind == "broker":
             self.assignments.lost(report.name, now)
             self._liveness.forget(report.name)
