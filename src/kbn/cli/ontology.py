@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, console, print_facts, print_json, progress
 from kbn.wording import counted
 
@@ -82,7 +82,7 @@ Level = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class OntologyOptions:
     """Which ontology a command reasons with, if with any."""
 
@@ -98,7 +98,7 @@ class OntologyOptions:
         return Ontology.load(self.ontology, reasoning=self.reasoning.value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Reading:
     """How ontology files are read."""
 
