@@ -427,7 +427,9 @@ def durable_ann(**limits: Any) -> Talk:
 
 
 @pytest.mark.parametrize("limit", [{"unacked": 64}, {"unacked_bytes": 64 * 1100}])
-def test_a_durable_client_is_owed_so_much_and_told_what_it_has_lost(limit: dict[str, int]) -> None:
+def test_a_durable_client_has_so_much_unacked_and_is_told_what_it_lost(
+    limit: dict[str, int],
+) -> None:
     talk = durable_ann(**limit)
     for number in range(1, 1001):
         answers = talk.say(BOB, published(number, str(number) * 300, durable=True))
@@ -544,3 +546,21 @@ def test_a_mark_that_cannot_be_read_stops_nobody(mark: str) -> None:
     assert isinstance(talk.say(BOB, Connect("bob", 1))[0], ConnAck)
     assert isinstance(talk.say(ANN, Connect("ann", 1, durable=True, token="t"))[0], ConnAck)
     assert talk.broker.counts["set_aside"] == 1
+
+
+@pytest.mark.parametrize("year", [1970, 2026, 2200, 9999])
+def test_a_broker_whose_clock_is_far_ahead_keeps_what_is_published(year: int) -> None:
+    store, starts = MemoryStore(), []
+    for moment in (0.0, (year - 1970) * 31_557_600.0, 0.0):
+        broker = Broker("b", store=store, now=moment)
+        starts.append(broker.epoch)
+        peer, connect = Peer("client", "ann"), Connect("ann", 1, durable=True)
+        broker.receive(connect, peer, moment)
+        broker.receive(Subscribe(1, "x > 0"), peer, moment)
+        published = Publish(1, moment, content.encode({"x": 1}), durable=True)
+        bob = Peer("client", "bob")
+        broker.receive(Connect("bob", 1 + len(starts)), bob, moment)
+        sent = broker.receive(published, bob, moment)
+        assert PubAck(1) in [each.message for each in sent]
+        store.commit()
+    assert starts == sorted(set(starts)), "each epoch is larger than the one before"

@@ -361,7 +361,8 @@ class BrokerServer:
         except KbnError as error:
             log.error("the access file stays as it was: %s", error)
         else:
-            self.tell(events.AccessChanged())
+            self._events.insert(0, events.AccessChanged())  # all of this turn obeys it
+            self._have_turn()
 
     async def _load_for_manager(self, names: tuple[str, ...], reasoning: Any) -> None:
         """Load what a manager has asked for: from the folder, one after another."""
