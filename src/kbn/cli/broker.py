@@ -301,6 +301,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     limits, broker_limits, server_limits = _limits(options.limit)
     links = options.neighbours.links(options.token)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
+    authorizer = AllowAll() if options.access is None else AccessFile(options.access)
     _warm_up()
     settings = NodeSettings(
         options.known_as,
@@ -308,7 +309,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         adapts=options.neighbours.adapts,
         links=tuple(links),
         token=options.token,
-        authorizer=AllowAll() if options.access is None else AccessFile(options.access),
+        authorizer=authorizer,
         ontology=reasoning.load(),
         store=None
         if kept is None
