@@ -112,7 +112,12 @@ def _text(items: Iterable[Operand]) -> int:
 
 
 def is_paired(operator: AnyOperator) -> bool:
-    """Whether each element of one bag may have to be compared with each of the other."""
+    """Whether each element of one bag may have to be compared with each of the other.
+
+    >>> from kbn.filters import read_operator
+    >>> is_paired(read_operator("#>/*")), is_paired(read_operator("#>"))
+    (True, False)
+    """
     if isinstance(operator, Negated):
         operator = operator.operator
     parts = split_bag_operator(operator)
