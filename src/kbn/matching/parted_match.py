@@ -32,7 +32,7 @@ class PartedMatch:
     >>> matcher = Matcher()
     >>> for n in range(100):
     ...     matcher.add(f"title * 'tea {n}.'", n)
-    >>> match = matcher.match_in_parts(Notification({"title": "a pot of tea 7."}))
+    >>> match = matcher.match_in_parts(Notification({"title": 20 * "a pot of tea 7. "}))
     >>> match.go_on(5)
     False
     >>> matcher.remove(7); matcher.add("title * 'pot'", "new")
