@@ -29,6 +29,8 @@ PAGES = sorted(
     if re.search(r"^```(python|console)\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 RUNNABLE = ("kbn", "cat", "echo", "ls", "sh")
+# Pages that start brokers and engines by the dozen.
+MANY_PROCESSES = ("docs/how-to/run-an-overlay.md", "docs/reference/benchmarks.md")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 300
 
@@ -48,7 +50,8 @@ def starts_spark(page: Path) -> bool:
 def marks(page: Path) -> list[pytest.MarkDecorator]:
     needs_java = starts_spark(page) or "kbn pipeline" in page.read_text(encoding="utf-8")
     # Each such page has a JVM to start and takes minutes; tests/spark has the same calls.
-    slow = [pytest.mark.slow] if starts_spark(page) else []
+    takes_minutes = starts_spark(page) or page.relative_to(ROOT).as_posix() in MANY_PROCESSES
+    slow = [pytest.mark.slow] if takes_minutes else []
     return [*([pytest.mark.java] if needs_java else []), *slow]
 
 

@@ -1,8 +1,9 @@
 """The field's words: what kbn once called things in its own way has the names that others use.
 
 A reader who knows publish/subscribe, databases or Spark needs no glossary. So the words that were
-replaced stay replaced: in identifiers, which are read here as Python reads them, and in options,
-actions and packages, which are looked for as text. `ALLOWED` has what may stay, with the reason.
+replaced stay replaced: in identifiers, which are read here as Python reads them, the names of tests
+and files among them, and in options, actions and packages, which are looked for as text. `ALLOWED`
+has what may stay, with the reason.
 """
 
 from __future__ import annotations
@@ -129,8 +130,7 @@ def used() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in PYTHON:
         for name in identifiers(path):
-            if not name.startswith("test_"):  # a sentence, not a name
-                found.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
+            found.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
     return found
 
 
@@ -150,6 +150,13 @@ def test_no_identifier_has_a_word_that_was_replaced(word: str) -> None:
         if not allowed(word, file)
     }
     assert not found
+
+
+@pytest.mark.parametrize("word", PARTS)
+def test_no_file_or_folder_is_named_by_a_word_that_was_replaced(word: str) -> None:
+    files = [path.relative_to(ROOT).as_posix() for path in TEXT]
+    found = [file for file in files if word in parts(file) and not allowed(word, file)]
+    assert not found, f"say {PARTS[word]}"
 
 
 @pytest.mark.parametrize("word", IDENTIFIERS)

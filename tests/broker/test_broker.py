@@ -427,7 +427,9 @@ def durable_ann(**limits: Any) -> Talk:
 
 
 @pytest.mark.parametrize("limit", [{"unacked": 64}, {"unacked_bytes": 64 * 1100}])
-def test_a_durable_client_is_owed_so_much_and_told_what_it_has_lost(limit: dict[str, int]) -> None:
+def test_a_durable_client_has_so_much_unacked_and_is_told_what_it_lost(
+    limit: dict[str, int],
+) -> None:
     talk = durable_ann(**limit)
     for number in range(1, 1001):
         answers = talk.say(BOB, published(number, str(number) * 300, durable=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from msgspec import msgpack
 from tests.broker.test_broker import ANN, BOB, Talk, published
 
 from kbn.broker.limits import ClientLimits
@@ -14,21 +15,64 @@ from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 
+DAY_S = 86_400.0
+NOW = 20_000 * DAY_S
+
 
 def test_only_the_publishers_that_published_last_are_known() -> None:
     store = MemoryStore()
     aside = Aside(store, Outbox())
-    marks = PublisherMarks(store, aside, count_max=100)
-    marks.keep("ann", 7, 1, ())
+    marks = PublisherMarks(store, aside, NOW, count_max=100)
+    marks.keep("ann", 7, 1, (), NOW)
     for number in range(1000):
-        marks.keep(f"anonymous-{number}", 1, 1, ())
-        marks.keep("ann", 7, number + 2, ())
+        marks.keep(f"anonymous-{number}", 1, 1, (), NOW)
+        marks.keep("ann", 7, number + 2, (), NOW)
     assert len(marks) == len(store.marks("publisher/")) == 100
     assert marks.of("ann", 7).number == 1001, "who goes on publishing stays known"
     assert marks.of("anonymous-3", 1).number == 0
-    again = PublisherMarks(store, aside, count_max=100)
-    again.keep("new", 1, 1, ())
+    again = PublisherMarks(store, aside, NOW, count_max=100)
+    again.keep("new", 1, 1, (), NOW)
     assert len(store.marks("publisher/")) == 100, "also those from before a restart count"
+
+
+def test_a_publisher_that_is_silent_for_a_month_is_forgotten() -> None:
+    store = MemoryStore()
+    aside = Aside(store, Outbox())
+    marks = PublisherMarks(store, aside, NOW)
+    for number in range(50):
+        marks.keep(f"anonymous-{number}", 1, 1, (), NOW)
+    marks.keep("ann", 7, 1, (), NOW + 20 * DAY_S)
+    marks.keep("ann", 7, 2, (), NOW + 30 * DAY_S)
+    assert len(marks) == 51, "a month is not over"
+    marks.keep("ann", 7, 3, (), NOW + 31 * DAY_S)
+    assert [*store.marks("publisher/")] == ["publisher/ann"]
+    again = PublisherMarks(store, aside, NOW + 61 * DAY_S)
+    assert again.of("ann", 7).number == 3
+    PublisherMarks(store, aside, NOW + 62 * DAY_S)
+    assert store.marks("publisher/") == {}, "also when nobody publishes: at the next start"
+
+
+def test_marks_without_a_day_count_from_the_start_that_finds_them() -> None:
+    store = MemoryStore()
+    store.mark("publisher/old", msgpack.encode((7, 3, ())))
+    store.mark("publisher/odd", b"no mark at all")
+    marks = PublisherMarks(store, Aside(store, Outbox()), NOW)
+    assert marks.of("old", 7).number == 3 and marks.of("odd", 1).number == 0
+    marks.keep("ann", 1, 1, (), NOW + 30 * DAY_S)
+    assert marks.of("old", 7).number == 3
+    marks.keep("ann", 1, 2, (), NOW + 31 * DAY_S)
+    assert marks.of("old", 7).number == 0
+
+
+def test_a_broker_forgets_them_too() -> None:
+    talk = Talk()
+    talk.now = NOW
+    talk.say(BOB, Connect("bob", 1), published(1, durable=True))
+    assert talk.store.marked("publisher/bob") is not None
+    talk.now += 31 * DAY_S
+    talk.say(ANN, Connect("ann", 1), published(1, durable=True))
+    assert talk.store.marked("publisher/bob") is None
+    assert talk.store.marked("publisher/ann") is not None
 
 
 def test_a_refusal_that_was_lost_is_told_with_every_later_answer() -> None:

@@ -98,7 +98,7 @@ def with_ann_at_c(limits: BrokerLimits) -> Line:
     return line
 
 
-def test_what_would_go_to_a_neighbour_that_is_owed_too_much_is_refused_where_it_is_published() -> (
+def test_what_would_go_to_a_neighbour_with_too_much_unacked_is_refused_where_it_is_published() -> (
     None
 ):
     line = with_ann_at_c(BrokerLimits(neighbour_unacked_bytes=10 * SIZE))
@@ -170,7 +170,7 @@ def full_store(store: Store, **limits: int) -> tuple[Broker, Store]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_when_the_store_is_full_who_is_owed_most_loses_its_oldest(
+def test_when_the_store_is_full_who_has_most_unacked_loses_its_oldest(
     kind: str, tmp_path: Path
 ) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "b.store")
@@ -204,7 +204,7 @@ def test_when_the_store_is_full_who_is_owed_most_loses_its_oldest(
     store.close()
 
 
-def test_when_the_store_is_full_of_what_neighbours_are_owed_durable_ones_are_refused() -> None:
+def test_a_store_full_of_what_neighbours_have_not_acked_refuses_durable_ones() -> None:
     broker, store = full_store(MemoryStore(), store_bytes=50_000)
     broker.link("c")
     broker.receive(Connect("bob", 1), BOB, 100.0)

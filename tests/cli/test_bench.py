@@ -52,7 +52,17 @@ def from_files(folder: Path, wants: str = "wants.txt", posts: str = "posts.jsonl
     return [*given, "--ontology", str(data.path("podcast"))]
 
 
-@pytest.mark.parametrize("name", NAMES)
+# One of each kind runs every time; those that differ from it in a number only, and those with a
+# large ontology, run with the slow tests.
+IN_SECONDS = frozenset(
+    {"equalities", "mixed", "operators", "podcast", "ranges", "service", "wide", "z20"}
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in IN_SECONDS else [pytest.mark.slow]) for name in NAMES],
+)
 def test_every_workload_runs_on_every_engine_and_they_agree(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,3 +246,42 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     monkeypatch.setattr("kbn.lab.match_bench.run", lambda *_: pytest.fail("the work was done"))
     assert main(["bench", "match", *TINY, "--out", str(tmp_path / "no" / "b.json")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+LOAD = ["bench", "load", "--json", "--subscriptions"]
+
+
+def test_bench_load_gives_figures_of_each_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*LOAD, "500", "--seed", "3", "--forms", "arrow,json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["form"] for row in report["rows"]] == ["arrow", "json"]
+    for row in report["rows"]:
+        assert row["subscriptions"] == 500 and row["groups"] > 400
+        assert row["constraints"] == pytest.approx(500 * 5, rel=0.2)
+        assert row["subscriptions_per_second"] == pytest.approx(500 / row["cpu_s"])
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--forms", "csv"], "no form 'csv'"),
+        (["--skew", "1"], "--workload mixed only"),
+        (["--workload", "nothing"], "nothing"),
+    ],
+)
+def test_bench_load_refuses_what_it_has_not(
+    more: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*LOAD, "10", *more]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system tells no peak")
+def test_a_load_takes_at_most_twice_the_memory_of_its_index(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mixed = ["--workload", "mixed", "--constraints", "20", "--equalities", "0.5"]
+    assert main([*LOAD, "20000", *mixed, "--forms", "arrow,objects,text"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert all(row["peak_ratio"] <= 2 for row in report["rows"]), report["rows"]

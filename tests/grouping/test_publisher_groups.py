@@ -122,7 +122,7 @@ def test_figure_4_4_strategy_3_is_stopped_by_anyone_without_a_free_connection() 
     assert groups.connections == {"p1": (2,), "p2": (2,), "p3": (2, 3)}
 
 
-def test_figure_4_5_strategy_3_1_asks_only_who_offers_it() -> None:
+def test_figure_4_5_strategy_3_1_asks_only_who_advertises_it() -> None:
     groups = three_with_one_short("3.1")
     assert held(groups) == {2: "A AB AC C", 3: "B", 4: "BD D"}
     assert groups.connections == {"p1": (2, 3), "p2": (2,), "p3": (3, 4)}
@@ -359,7 +359,7 @@ def test_the_attributes_of_siena_advertisements_are_what_counts() -> None:
     assert groups.attributes_of("nasdaq") == {"price", "symbol", "volume"}
 
 
-def test_a_subscriber_waits_until_somebody_offers_what_it_wants() -> None:
+def test_a_subscriber_waits_until_somebody_advertises_what_it_wants() -> None:
     groups = Groups(["A", "B"], strategy="4")
     groups.subscribe("ann", ["A"])
     assert groups.cluster_of(["A"]) is None

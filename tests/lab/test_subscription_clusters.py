@@ -165,7 +165,7 @@ def test_clusters_tell_the_same_as_connections_and_in_any_order_of_publishers(
 
 
 @EVERY
-def test_by_default_all_on_offer_is_wanted_once_as_in_groups(form: Any) -> None:
+def test_by_default_all_that_is_advertised_is_wanted_once_as_in_groups(form: Any) -> None:
     sets = named("AB", "AB", "AC", "ABC")
     advertised = {part for each in sets for part in within(each)}
     told = form(sets, 2, dict.fromkeys(advertised, 1), dict.fromkeys(range(4), 1))

@@ -14,7 +14,7 @@ from tests.matching.worlds import World, world_of
 from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.filters import Notification, Subscription
 from kbn.matching.json_table import table_from_json
-from kbn.matching.shard import ShardBuilder
+from kbn.matching.shard import Shard, ShardBuilder
 from kbn.matching.store import SubscriptionStore
 from kbn.matching.store_view import StoreView
 
@@ -222,3 +222,28 @@ def test_a_reader_of_a_large_base_takes_one_out_without_copying_it(tmp_path: Pat
     assert arrays.next_entry.base is not None  # still the mapped file
     found = view.matches(pa.table({"n": [48]}))["subscription"].to_pylist()
     assert sorted(found) == sorted(n for n in names if int(n[1:]) % 50 == 49 and n != "s49")
+
+
+def test_filters_of_a_shard_may_be_lists_of_constraints(tmp_path: Path) -> None:
+    kind = pa.list_(
+        pa.struct([("attribute", pa.string()), ("op", pa.string()), ("integer", pa.int64())])
+    )
+    filters = [
+        [{"attribute": "n", "op": "<", "integer": 3}, {"attribute": "m", "op": "=", "integer": 1}],
+        [{"attribute": "n", "op": "<<", "integer": 3}],
+        None,
+        [{"attribute": "n", "op": ">=", "integer": 0}],
+    ]
+    builder = ShardBuilder(None)
+    names = ["s0", "s1", "s2", "s3"]
+    columns = {"subscription": names, "subscriber": names, "filter": pa.array(filters, kind)}
+    builder.add(pa.table(columns))
+    report = builder.save(tmp_path / "shard")
+    assert (report.live, report.rejected) == (2, 2) and "<<" in report.example
+    shard = Shard(tmp_path / "shard", None)
+    found = {
+        (row, shard.ids[number].as_py())
+        for rows, numbers in shard.pairs(pa.table({"n": [1, 5], "m": [1, 1]}))
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)
+    }
+    assert found == {(0, "s0"), (0, "s3"), (1, "s3")}

@@ -125,7 +125,7 @@ def test_linked_brokers_that_are_killed_lose_nothing_and_repeat_nothing(
     run(story())
 
 
-def test_a_named_neighbour_is_owed_what_was_published_before_it_was_ever_there(
+def test_a_named_neighbour_gets_what_was_published_before_it_was_ever_there(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

@@ -32,7 +32,7 @@ def parents(server: BrokerServer) -> list[str]:
     return [each.name for each in server.broker.neighbours.values() if each.role == "parent"]
 
 
-def test_it_is_where_it_was_moved_to_and_owes_what_it_owed(tmp_path: Path) -> None:
+def test_it_is_where_it_was_moved_to_and_keeps_what_was_unacked(tmp_path: Path) -> None:
     async def scenario() -> None:
         root = make_server("root", path=tmp_path / "root.db", routing="hierarchical")
         async with root, kbn.connect(root.url, name="ann", durable=True) as ann:

@@ -76,7 +76,7 @@ class ClientSessions:
         self._outbox = outbox
         self._unacked_of = unacked_of
         self._aside = aside
-        self._publishers = PublisherMarks(store, aside)
+        self._publishers = PublisherMarks(store, aside, outbox.now)
         self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
         self.owners = Owners(store)
 
@@ -249,7 +249,9 @@ class ClientSessions:
         publications = session.publications
         if is_refused:
             publications.refuse(publish, session.limits.publish_ahead)
-        self._publishers.keep(session.name, session.epoch, publish.number, publications.refused)
+        self._publishers.keep(
+            session.name, session.epoch, publish.number, publications.refused, self._outbox.now
+        )
         self._outbox.send(session.peer, self.stored_up_to(session))
 
     def grant(self, session: ClientSession) -> None:

@@ -12,6 +12,7 @@ from itertools import count
 
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.interests import Interests
+from kbn.broker.mark_forms import EPOCH_MAX, set_aside_unreadable
 from kbn.broker.messages import Peer
 from kbn.broker.neighbour_sessions import NeighbourSessions
 from kbn.broker.outbox import Outbox
@@ -24,6 +25,10 @@ from kbn.broker.shape import Shape
 from kbn.broker.store import MemoryStore, Store
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.waves import Waves
+
+SEQUENCE_BITS = 31
+"""Sequences of an epoch are above all those of the one before."""
+EPOCH_BY_CLOCK_MAX = EPOCH_MAX - 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,11 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
     """The parts of a broker that starts now, with what its store has."""
     settings, store, now = Settings.of(given), given.get("store"), given.get("now", 0.0)
     store = MemoryStore() if store is None else store
-    epoch, outbox = _next_epoch(store, now), Outbox(now)
-    sequences, aside = count(epoch << 31), Aside(store, outbox)
+    outbox = Outbox(now)
+    aside = Aside(store, outbox)
+    set_aside_unreadable(store, aside)
+    epoch = _next_epoch(store, now)
+    sequences = count(epoch << SEQUENCE_BITS)
 
     def unacked_of(peer: Peer) -> UnackedQueue:
         return UnackedQueue(store, peer, sequences, aside)
@@ -85,6 +93,7 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
 
 def _next_epoch(store: Store, now: float) -> int:
     """The broker's epoch: larger each time it starts."""
-    epoch = max(int(now), int(store.marked("epoch") or 0) + 1)
+    # A clock that is far ahead, once, must not leave sequences that no store can hold.
+    epoch = max(min(int(now), EPOCH_BY_CLOCK_MAX), int(store.marked("epoch") or 0) + 1)
     store.mark("epoch", str(epoch).encode())
     return epoch

@@ -1,9 +1,10 @@
 """What the store knows of publishers: how far each is with its durable notifications.
 
 A publisher that comes again learns from it what is stored, and what of that was refused. The mark
-of a publisher that never comes again is of no use, but nobody can tell; so those that published
-last are known, up to a bound. One that was forgotten and repeats what it was not told is stored has
-it stored twice under the same id, by which subscribers tell repetitions.
+of a publisher that never comes again is of no use, but nobody can tell: most publishers have no
+name of their own, and a new one each time. So those are known that published last, up to a bound,
+and for a month. One that was forgotten and repeats what it was not told is stored has it stored
+twice under the same id, by which subscribers tell repetitions.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ from msgspec import Struct, msgpack
 
 from kbn.broker.fields import Number
 from kbn.broker.number_ranges import Ranges
-from kbn.broker.set_aside import Aside
+from kbn.broker.set_aside import UNREADABLE, Aside
 from kbn.broker.store import Store
 
 PUBLISHER = "publisher/"
 PUBLISHERS_MAX = 100_000
 """So many are known: names of 256 characters and numbers, 100 MB at the most."""
 
+DAYS_MAX = 30
+"""So long is a publisher known after it has published last."""
+_DAY_S = 86_400.0
+
 
 class Stored(Struct, frozen=True, array_like=True):
-    """How far a publisher is in an epoch: everything up to `number` is stored, or was refused."""
+    """How far a publisher is in an epoch: everything up to `number` is stored, or was refused.
+
+    `day` is the last on which it published, counted from 1970; 0 where that was not written.
+    """
 
     epoch: Number = 0
     number: Number = 0
     refused: tuple[tuple[Number, Number], ...] = ()
+    day: Number = 0
 
 
 _DECODER = msgpack.Decoder(Stored)
@@ -35,31 +44,52 @@ _ENCODER = msgpack.Encoder()
 
 
 class PublisherMarks:
-    """The publishers that a store knows, those last heard last."""
+    """The publishers that a store knows, those last heard last, each with its last day."""
 
-    def __init__(self, store: Store, aside: Aside, count_max: int = PUBLISHERS_MAX) -> None:
+    def __init__(
+        self, store: Store, aside: Aside, now: float, count_max: int = PUBLISHERS_MAX
+    ) -> None:
         self._store = store
         self._aside = aside
         self._count_max = count_max
-        names = store.marks(PUBLISHER)
-        self._names = OrderedDict.fromkeys(name.removeprefix(PUBLISHER) for name in names)
+        today = _day(now)
+        marks = store.marks(PUBLISHER).items()
+        days = [(_day_of(value) or today, name.removeprefix(PUBLISHER)) for name, value in marks]
+        self._days = OrderedDict((name, day) for day, name in sorted(days))
+        self._forget(today)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._days)
 
     def of(self, name: str, epoch: int) -> Stored:
         """How far this epoch of a publisher is."""
         known = self._aside.read_mark(PUBLISHER + name, _DECODER, Stored())
         return known if known.epoch == epoch else Stored(epoch)
 
-    def keep(self, name: str, epoch: int, number: int, refused: Ranges) -> None:
+    def keep(self, name: str, epoch: int, number: int, refused: Ranges, now: float) -> None:
         """A durable notification is stored, or refused; at the cost of who is silent longest."""
-        self._store.mark(PUBLISHER + name, _ENCODER.encode((epoch, number, refused)))
-        names = self._names
-        if name in names:
-            names.move_to_end(name)
-            return
-        names[name] = None
-        while len(names) > self._count_max:
-            gone, _ = names.popitem(last=False)
-            self._store.unmark(PUBLISHER + gone)
+        today = _day(now)
+        self._store.mark(PUBLISHER + name, _ENCODER.encode((epoch, number, refused, today)))
+        self._days[name] = today
+        self._days.move_to_end(name)
+        self._forget(today)
+
+    def _forget(self, today: int) -> None:
+        """Forget whoever is silent too long, and the most silent when there are too many."""
+        days = self._days
+        while days and (
+            len(days) > self._count_max or next(iter(days.values())) < today - DAYS_MAX
+        ):
+            name, _ = days.popitem(last=False)
+            self._store.unmark(PUBLISHER + name)
+
+
+def _day(now: float) -> int:
+    return max(0, int(now // _DAY_S))
+
+
+def _day_of(value: bytes) -> int:
+    try:
+        return _DECODER.decode(value).day
+    except UNREADABLE:
+        return 0  # it is set aside when somebody asks for it

@@ -40,7 +40,7 @@ class What(StrEnum):
     LINK = "link"
 
 
-@app.command("check")
+@app.command("check", short_help="Check an access file: who may come in, and do what.")
 def check(file: File, as_json: AsJson = False) -> None:
     """Check an access file, as a broker would read it: who may come in, and do what.
 
@@ -69,7 +69,7 @@ def check(file: File, as_json: AsJson = False) -> None:
         _print_for_people(review)
 
 
-@app.command("try")
+@app.command("try", short_help="Try whether an access file allows something, and why.")
 @with_options
 def try_(
     *,
@@ -111,7 +111,7 @@ def try_(
     \b
     Examples:
       kbn access try access.yaml --as ann subscribe 'price < 20'
-      kbn access try access.yaml --as bob --token bob-secret publish '{"price": 5}'
+      kbn access try access.yaml --as bob --token secret publish '{"price": 5}'
       kbn access try access.yaml --as operator manage load-ontology
       kbn access try access.yaml --as cork link
     """

@@ -103,7 +103,11 @@ app.add_typer(policy.app, name="policy")
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(ontology.app, name="ontology")
-ontology.app.command("medoid")(ontology_clustering.medoid)
-ontology.app.command("clusters")(ontology_clustering.clusters)
+ontology.app.command("medoid", short_help="Find the term that is nearest to others.")(
+    ontology_clustering.medoid
+)
+ontology.app.command("clusters", short_help="Show the clusters of an ontology.")(
+    ontology_clustering.clusters
+)
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")

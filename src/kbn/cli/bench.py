@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ import typer
 
 from kbn.cli import bench_reports
 from kbn.cli.ontology import OntologyOptions
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import (
     AsJson,
     print_json,
@@ -24,7 +24,7 @@ from kbn.cli.pipeline import require_spark
 from kbn.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from kbn.lab import Mixture, Workload, match_bench
+    from kbn.lab import Mixture, Workload, load_bench, match_bench
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Measure, with other engines beside ours."
@@ -68,7 +68,7 @@ def _measure(
         write_json(report.as_json(), out)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class MixedOptions:
     """What `--workload mixed` mixes; each is that of the workload unless it is given."""
 
@@ -115,7 +115,7 @@ def _least_and_most(text: str) -> dict[str, int]:
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Input:
     """What is matched: a named workload, or files."""
 
@@ -202,7 +202,7 @@ class Input:
         return FromFiles(self.subscriptions_file, self.events_file, self.reasoning.load())
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Engines:
     """Which engines run, and how much the slow ones get."""
 
@@ -249,7 +249,7 @@ def before_any_benchmark() -> None:
     """Measure, with other engines beside ours."""
 
 
-@app.command("match")
+@app.command("match", short_help="Matching in one process: our index beside others.")
 @with_options
 def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out = None) -> None:
     """Match notifications with subscriptions: our index, the plain scan, a Siena-style poset.
@@ -264,7 +264,8 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
       kbn bench match --workload ranges --subscriptions 1000000 --json
       kbn bench match --workload mixed --equalities 0.7 --skew 1 --baseline pivot
       kbn bench match --grid --skew 1
-      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl -o podcast
+      kbn bench match --subscriptions-file wants.txt --events-file posts.jsonl \\
+        -o podcast
     """
     from kbn.lab import match_bench, match_grid
 
@@ -289,7 +290,59 @@ def match(*, given: Input, engines: Engines, as_json: AsJson = False, out: Out =
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
+class LoadInput:
+    """What is loaded, and in which forms."""
+
+    workload: Annotated[str, typer.Option("--workload", "-w", help="As for kbn bench match.")] = (
+        "u20"
+    )
+    subscriptions: Annotated[
+        int, typer.Option("--subscriptions", "-s", help="How many subscriptions.")
+    ] = 200_000
+    forms: Annotated[
+        str, typer.Option(help="Of arrow, objects, text and json, separated by commas.")
+    ] = "arrow,objects,text,json"
+    seed: Seed = 0
+    mixed: MixedOptions
+
+    def settings(self) -> load_bench.Settings:
+        """How large the run is."""
+        from kbn.lab import Mixture, load_bench
+
+        mixture = self.mixed.given()
+        if mixture and self.workload != "mixed":
+            raise InvalidInputError(f"--{next(iter(mixture))} goes with --workload mixed only")
+        return load_bench.Settings(
+            workload=self.workload,
+            mixture=Mixture(**mixture) if mixture else None,
+            subscriptions=self.subscriptions,
+            seed=self.seed,
+            forms=tuple(name.strip() for name in self.forms.split(",") if name.strip()),
+        )
+
+
+@app.command("load", short_help="Loading subscriptions in bulk: how quickly, in how much memory.")
+@with_options
+def bench_load(*, given: LoadInput, as_json: AsJson = False, out: Out = None) -> None:
+    """Load subscriptions from an Arrow table, from objects, from texts and from JSON.
+
+    Each form gets a process of its own. Seconds are of CPU time, input to matcher; memory is what
+    the process grew by, at its peak and in the end.
+
+    \b
+    Examples:
+      kbn bench load
+      kbn bench load --workload mixed --constraints 20 --equalities 0.5 --subscriptions 20000
+    """
+    from kbn.lab import load_bench
+
+    settings = given.settings()
+    remark_on_compiling()
+    _measure(lambda show: load_bench.run(settings, show), bench_reports.print_load, as_json, out)
+
+
+@option_group
 class SparkInput:
     """How large a match on Spark is."""
 

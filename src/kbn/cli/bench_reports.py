@@ -10,7 +10,7 @@ from kbn.cli.output import print_facts, print_table
 from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.lab import match_bench, match_grid
+    from kbn.lab import load_bench, match_bench, match_grid
     from kbn.lab.overlay import broker_bench, move_bench
     from kbn.lab.spark import batch_bench, stream_bench
 
@@ -48,6 +48,30 @@ def print_grid(report: match_grid.GridReport) -> None:
     holding = sum(cell.holds for cell in report.cells)
     typer.echo("")
     print_facts({"within the bounds": f"{holding} of {counted(len(rows), 'mixture')}"})
+
+
+LOAD_COLUMNS = (
+    *("input", "CPU s", "subscriptions/s", "constraints/s", "index", "peak", "peak × index"),
+)
+
+
+def print_load(report: load_bench.Report) -> None:
+    """A row for each form of the input."""
+    from kbn.pages import shown
+
+    rows = []
+    for row in report.rows:
+        speeds = (row.cpu_s, row.subscriptions_per_second, row.constraints_per_second)
+        sizes = (row.index_bytes, row.peak_bytes)
+        ratio = "" if row.peak_ratio is None else shown(row.peak_ratio)
+        memory = ("" if size is None else _megabytes(size) for size in sizes)
+        rows.append([row.form, *map(shown, speeds), *memory, ratio])
+    first = report.rows[0]
+    title = (
+        f"{first.subscriptions:,} subscriptions ({first.groups:,} distinct filters), "
+        f"{first.constraints:,} constraints, seed {report.settings.seed}"
+    )
+    print_table(rows, columns=LOAD_COLUMNS, title=title)
 
 
 def print_match(report: match_bench.Report) -> None:

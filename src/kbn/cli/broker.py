@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ import typer
 
 from kbn.cli.logs import Logs
 from kbn.cli.ontology import OntologyOptions
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class AfterDamage(StrEnum):
     REPAIR = "repair"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Tls:
     """Certificates: the broker's own, and whose it trusts."""
 
@@ -99,7 +99,7 @@ class Tls:
         return client_tls(self.tls_ca, self.tls_cert, self.tls_key)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Neighbours:
     """Where in an overlay the broker stands."""
 
@@ -152,7 +152,7 @@ class Neighbours:
         return [LinkTo(url, "peer", token) for url in self.peer]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class BrokerOptions:
     """Everything a broker is told."""
 
@@ -271,8 +271,8 @@ def broker(
 
     \b
     Examples:
-      kbn broker --name dublin --ontology podcast --store dublin.db --metrics-port 9420
-      kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 --ontology podcast
+      kbn broker --name dublin -o podcast --store dublin.db --metrics-port 9420
+      kbn broker --name cork --port 7421 --parent kbn://127.0.0.1:7420 -o podcast
     """
     options.check()
     logs.set_up(options.known_as)

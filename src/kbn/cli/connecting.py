@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from kbn.cli.options import option_group
 from kbn.errors import TransportError
 
 if TYPE_CHECKING:
@@ -50,9 +50,12 @@ Token = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+ClientName = Annotated[
+    str | None, typer.Option("--name", help="Connect as the client of this name.")
+]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Credentials:
     """Who you are, and whom you trust."""
 
@@ -70,7 +73,7 @@ class Credentials:
         return client_tls(self.tls_ca, self.tls_cert, self.tls_key)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Connecting:
     """Which broker to connect to, and how."""
 

@@ -32,7 +32,7 @@ Out = Annotated[
 RESULTS = Path("lab-results")
 
 
-@app.command("list")
+@app.command("list", short_help="List the experiments and what each asks.")
 def list_(as_json: AsJson = False) -> None:
     """List the experiments: what each asks, where it comes from, its scales.
 
@@ -61,7 +61,7 @@ def _as_json(experiment: Experiment) -> dict[str, object]:
     }
 
 
-@app.command("run")
+@app.command("run", short_help="Run an experiment, print its tables and keep them.")
 def run(
     name: Annotated[str, typer.Argument(help="An experiment that `kbn lab list` names.")],
     scale: Annotated[
@@ -92,7 +92,7 @@ def run(
     remark(f"kept in {out / name}: {kept}")
 
 
-@app.command("report")
+@app.command("report", short_help="Make one page of all results.")
 def report_(out: Out = RESULTS, as_json: AsJson = False) -> None:
     """Make one page of every result under --out: report.html, which needs no other file.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+from kbn.cli.options import option_group
 
 
 class LogFormat(StrEnum):
@@ -25,7 +26,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Logs:
     """What is written to stderr, and how."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbn.cli.ontology import OntologyOptions
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 from kbn.cli.pipeline import SparkMaster
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from kbn.ontology import Ontology
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class OnSpark:
     """What only a match on Spark can do."""
 
@@ -83,7 +82,8 @@ def match(
     \b
     Examples:
       kbn match -s wants.txt -n posts.jsonl -o podcast
-      kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast --spark --out matched
+      kbn match -s wants.parquet -n "feeds/*.xml" --format rss -o podcast \\
+        --spark --out matched
     """
     if on_spark.spark:
         from kbn.cli.match_on_spark import match_on_spark
@@ -125,15 +125,22 @@ def _check_here(subscriptions: Path, notifications: Path, on_spark: OnSpark) -> 
 
 
 def _matcher(subscriptions: Path, given: Ontology | None) -> Matcher:
-    from kbn.filters import read_subscriptions
+    from kbn.errors import InvalidInputError
+    from kbn.filters import read_subscriptions, subscription_texts
     from kbn.matching import Matcher
     from kbn.ontology import Ontology
 
     ontology = Ontology.empty() if given is None else given
     remark_on_compiling()
     matcher = Matcher(ontology)
-    for key, subscription in read_subscriptions(subscriptions, ontology.prefixes, ontology):
-        matcher.add(subscription, key)
+    try:
+        read = subscription_texts(subscriptions, ontology)
+        matcher.add_many((text, key) for _, key, text in read)
+    except InvalidInputError:
+        # One by one is slower, and says in which line the mistake is.
+        for _ in read_subscriptions(subscriptions, ontology.prefixes, ontology):
+            pass
+        raise
     return matcher
 
 

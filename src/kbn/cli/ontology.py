@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, console, print_facts, print_json, progress
 from kbn.wording import counted
 
@@ -45,11 +45,13 @@ def ontology_file(given: str) -> Path:
     if file.exists() and not file.is_dir():
         return file
     from kbn import data
+    from kbn.config import did_you_mean
 
     if given in data.names():
         return data.path(given)
     wrong = "is a folder" if file.is_dir() else "there is no such file"
-    raise typer.BadParameter(f"{given}: {wrong}; kbn ships {', '.join(data.names())}")
+    ships = f"kbn ships {', '.join(data.names())}"
+    raise typer.BadParameter(f"{given}: {wrong}{did_you_mean(given, data.names()) or '; ' + ships}")
 
 
 Files = Annotated[
@@ -80,7 +82,7 @@ Level = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class OntologyOptions:
     """Which ontology a command reasons with, if with any."""
 
@@ -96,7 +98,7 @@ class OntologyOptions:
         return Ontology.load(self.ontology, reasoning=self.reasoning.value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Reading:
     """How ontology files are read."""
 
@@ -136,7 +138,7 @@ class Reading:
             )
 
 
-@app.command("compile")
+@app.command("compile", short_help="Compile files into one ontology, and keep it.")
 @with_options
 def compile_(
     *,

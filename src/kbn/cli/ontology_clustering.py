@@ -68,7 +68,7 @@ def medoid(
     \b
     Examples:
       kbn ontology medoid animals --terms JackRussell,Gus
-      kbn ontology medoid podcast --filter 'category #>/@> {podcast:Technology}' --json
+      kbn ontology medoid podcast --filter 'category #>/@> {podcast:Technology}'
     """
     if not terms and not filters:
         raise typer.BadParameter("there is nothing to find the medoid of: add --terms or --filter")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.broker import compile_kernels_once
-from kbn.cli.connecting import Connecting
+from kbn.cli.connecting import ClientName, Connecting
 from kbn.cli.logs import QUIET, Logs
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, print_table, remark
@@ -232,9 +232,7 @@ def move(
     everybody: Annotated[
         bool, typer.Option("--all", help="Move all clients that have subscriptions.")
     ] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Connect as the client of this name.")
-    ] = None,
+    name: ClientName = None,
     connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:
@@ -245,7 +243,8 @@ def move(
 
     \b
     Examples:
-      kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob --to kbn://127.0.0.1:7432
+      kbn overlay move --url kbn://127.0.0.1:7431 --clients ann,bob \\
+        --to kbn://127.0.0.1:7432
       kbn overlay move --url kbn://127.0.0.1:7431 --all --to kbn://127.0.0.1:7432
     """
     from kbn.transport import parse_url
@@ -283,9 +282,7 @@ def unlink(
             "--retired", help="It never returns: what was kept for it goes to who wants it now."
         ),
     ] = False,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Connect as the client of this name.")
-    ] = None,
+    name: ClientName = None,
     connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:

@@ -70,7 +70,7 @@ def run(
     typer.echo(f"\n{page}")
 
 
-@app.command("plan")
+@app.command("plan", short_help="Say what a run would do with each stage, and why.")
 def plan(file: File, full: Full = False, as_json: AsJson = False) -> None:
     """Say for each stage whether a run would do it, append to it or skip it, and why.
 
@@ -87,7 +87,7 @@ def plan(file: File, full: Full = False, as_json: AsJson = False) -> None:
     print_table([(d.stage, d.action, d.why) for d in decisions], columns=["stage", "does", "why"])
 
 
-@app.command("status")
+@app.command("status", short_help="Say what the last runs left.")
 def status(file: File, as_json: AsJson = False) -> None:
     """Say what the last runs left: tables, their rows, when they were made, how long it took.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from kbn.cli.ontology import Files, Level, Reading, Reasoning, find_term
 from kbn.cli.ontology_clustering import Order, members_shown, print_clusters, read_order
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_facts, print_json, require_folder, write_json
 from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
@@ -25,7 +24,7 @@ LOAD_MAX = 2.0
 Link = tuple[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Planning:
     """Which planner, and what the traffic planner goes by."""
 
@@ -131,8 +130,8 @@ def plan(
     \b
     Examples:
       kbn plan animals --brokers top,left,right --output plan.json
-      kbn plan animals --brokers top,left,right --planner traffic --links top-left,top-right
-        --deliveries deliveries.csv
+      kbn plan animals --brokers top,left,right --planner traffic \\
+        --links top-left,top-right --deliveries deliveries.csv
     """
     from kbn.placement import plan as planned
 

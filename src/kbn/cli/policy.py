@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 
 
-@app.command("check")
+@app.command("check", short_help="Check files of policies together.")
 def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE…", help="YAML files, or folders of them.")
@@ -58,7 +58,7 @@ def check(
     )
 
 
-@app.command("list")
+@app.command("list", short_help="List the policies that come with kbn.")
 def list_(
     paths: Annotated[
         bool, typer.Option("--paths", help="Print the paths of the files, to copy and change.")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +16,7 @@ import typer
 from kbn.cli.connecting import Credentials
 from kbn.cli.logs import QUIET, Logs
 from kbn.cli.ontology import Level, Reasoning, ontology_file
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line
 from kbn.errors import InvalidInputError
 from kbn.wording import counted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kbn.placement import Plan
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class PolicyServerOptions:
     """What a policy server manages, and by what."""
 
@@ -123,8 +123,8 @@ def policy_server(
     \b
     Examples:
       kbn broker --name trigger --port 7499 --ontology management
-      kbn broker --name dublin --ontology conference --trigger kbn://127.0.0.1:7499
-      kbn policy-server --trigger kbn://127.0.0.1:7499 --ontology conference --mib mib.db
+      kbn broker --name dublin -o conference --trigger kbn://127.0.0.1:7499
+      kbn policy-server --trigger kbn://127.0.0.1:7499 -o conference --mib mib.db
     """
     from kbn.transport import PolicyServerShell, until_told
 

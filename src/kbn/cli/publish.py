@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ import typer
 from kbn.cli.connecting import Connecting
 from kbn.cli.notification_texts import notification_texts, read_notification
 from kbn.cli.ontology import ontology_file
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json, remark
 from kbn.errors import InvalidInputError, KbnError, TransportError
 
@@ -32,7 +32,7 @@ SHOWN_MAX = 20
 """The most failures that are shown one by one; the others are only counted."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Management:
     """Options of a publisher that publishes where a policy server says."""
 
@@ -60,7 +60,7 @@ class Management:
             raise typer.BadParameter("--trigger and --ontology go together")
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Publishing:
     """Options for how notifications are published."""
 
@@ -116,7 +116,7 @@ def publish(
     Examples:
       kbn publish --url kbn://127.0.0.1:7420 '{"price": 5, "kind": "book"}'
       kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
-      kbn publish --trigger kbn://127.0.0.1:7499 --ontology conference --file talks.jsonl
+      kbn publish --trigger kbn://127.0.0.1:7499 -o conference --file talks.jsonl
     """
     texts = notification_texts(notifications or [], file)
     management.check()

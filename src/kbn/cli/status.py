@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kbn.cli.connecting import Connecting
+from kbn.cli.connecting import ClientName, Connecting
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_facts, print_json, print_json_line, print_table
 
@@ -27,9 +27,7 @@ def status(
         float,
         typer.Option("--over", min=0, metavar="S", help="How many seconds to measure rates for."),
     ] = 1.0,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Connect as the client of this name.")
-    ] = None,
+    name: ClientName = None,
     connecting: Connecting,
     as_json: AsJson = False,
 ) -> None:

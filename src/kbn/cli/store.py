@@ -24,7 +24,7 @@ StorePath = Annotated[
 ]
 
 
-@app.command("backup")
+@app.command("backup", short_help="Copy a store, also while a broker uses it.")
 def backup(
     store: StorePath,
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="The file to write.")],
@@ -49,7 +49,7 @@ def backup(
         typer.echo(f"copied to {copy}: {_rows(checked)}")
 
 
-@app.command("restore")
+@app.command("restore", short_help="Put a copy in the place of a store.")
 def restore(
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="What kbn store backup wrote.")],
     store: StorePath,
@@ -77,7 +77,7 @@ def restore(
         typer.echo(f"it is {older} older than what was there, which is now {done.aside}")
 
 
-@app.command("check")
+@app.command("check", short_help="Check whether a store is sound.")
 def check(store: StorePath, as_json: AsJson = False) -> None:
     """Check a store, also while a broker uses it. Nothing is changed.
 
@@ -100,7 +100,7 @@ def check(store: StorePath, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command("repair")
+@app.command("repair", short_help="Keep what is sound of a damaged store.")
 def repair(store: StorePath, as_json: AsJson = False) -> None:
     """Repair a store that no broker uses: keep every row that is whole, set aside the others.
 

@@ -8,13 +8,12 @@ import signal
 import stat
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbn.cli.connecting import Connecting
-from kbn.cli.options import with_options
+from kbn.cli.options import option_group, with_options
 from kbn.cli.output import print_json_line, remark
 from kbn.wording import counted
 
@@ -25,7 +24,7 @@ BARRIER_S = 5.0
 SEEN_MAX = 100_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@option_group
 class Ending:
     """When it ends, and what happens then."""
 
@@ -73,7 +72,7 @@ def subscribe(
     \b
     Examples:
       kbn subscribe --url kbn://127.0.0.1:7420 'price < 20 and kind = "book"'
-      kbn subscribe --durable --name ann --count 10 'category @> podcast:Technology'
+      kbn subscribe --durable --name ann --count 9 'category @> podcast:Arts'
     """
     if durable and name is None:
         raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")

@@ -57,6 +57,7 @@ from kbn.lab.measuring import (
 )
 from kbn.lab.workloads import Pair, Workload
 from kbn.matching import Matcher
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,8 +201,8 @@ def require_equal_counts(ours: Any, theirs: Any) -> None:
     if differing:
         row = differing[0]
         raise EnginesDisagreeError(
-            f"index and pivot disagree on {len(differing)} notifications: notification {row} "
-            f"matches {ours[row]} subscriptions, or {theirs[row]}"
+            f"index and pivot disagree on {counted(len(differing), 'notification')}: "
+            f"notification {row} matches {ours[row]} subscriptions, or {theirs[row]}"
         )
 
 

@@ -39,7 +39,7 @@ Read: TypeAlias = Callable[[Any], tuple[Filter, ...]]
 """Reads one row the slow way; raises what is wrong with it."""
 
 NO_PART = -1
-TEXT_MAX = 1 << 19
+TEXT_MAX = 1 << 17
 """Rows with more characters than that are encoded in several runs."""
 REMEMBERED_BYTES_MAX = 1 << 25
 ENTRY_BYTES = 600

@@ -119,7 +119,8 @@ class SubscriptionStore:
         The change is made as a whole or not at all. Returns the new version. To replace a
         subscription, remove and add its id in one change.
         """
-        added, removed = [self._checked(tuple(row)) for row in add], list(remove)
+        reader = BulkReader(self.ontology)
+        added, removed = [_checked(tuple(row), reader) for row in add], list(remove)
         for _ in range(ATTEMPTS_MAX):
             version = self.version
             self._writers_view = self._newest(version)
@@ -196,16 +197,17 @@ class SubscriptionStore:
         """The newest base that a version can be read from; 0 for none."""
         return max([0, *(n for n in self.bases() if n <= version)])
 
-    def _checked(self, row: tuple[Any, ...]) -> AddedRow:
-        """The row, if it has its three parts and a filter that can be read."""
-        if len(row) != 3 or any(part is None for part in row):
-            raise InvalidInputError(f"give (subscription, subscriber, filter), not {row!r}"[:300])
-        try:
-            BulkReader(self.ontology).read(row[2])
-        except InvalidInputError as error:
-            error.args = (f"subscription {row[0]!r}: {error}",)
-            raise
-        return AddedRow(*row)
+
+def _checked(row: tuple[Any, ...], reader: BulkReader) -> AddedRow:
+    """The row, if it has its three parts and a filter that can be read."""
+    if len(row) != 3 or any(part is None for part in row):
+        raise InvalidInputError(f"give (subscription, subscriber, filter), not {row!r}"[:300])
+    try:
+        reader.read(row[2])
+    except InvalidInputError as error:
+        error.args = (f"subscription {row[0]!r}: {error}",)
+        raise
+    return AddedRow(*row)
 
 
 def _check_ids(view: StoreView, added: list[AddedRow], removed: list[Any]) -> None:

@@ -47,7 +47,8 @@ UNRECOGNISED = _table(attribute=TEXT, text=TEXT, notifications=NUMBER)
 """How many notifications have a name that names no term."""
 
 SUBSCRIPTIONS = _table(subscription=TEXT, subscriber=TEXT, filter=TEXT)
-"""Who wants what: `filter` is a subscription's text, or its JSON form."""
+"""Who wants what: `filter` is a subscription's text, or its JSON form; or a list of constraints, as
+`kbn.matching.constraint_table` has them."""
 
 REJECTED = StructType([*SUBSCRIPTIONS.fields, StructField("reason", TEXT)])
 """Subscriptions that could not be compiled, and why."""

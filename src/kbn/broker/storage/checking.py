@@ -24,6 +24,7 @@ from kbn.broker.storage.rows import TABLES, Table
 from kbn.broker.storage.tally import SUM_MAX, Tally, TallyError
 from kbn.broker.storage.versions import OURS, VERSIONS, StoreVersion
 from kbn.broker.store import StoreError
+from kbn.wording import counted
 
 DAMAGE_TOLD_MAX = 100
 CHECKED_FROM = 3  # the first version with checksums
@@ -179,7 +180,7 @@ def _check_references(connection: sqlite3.Connection, checked: Checked) -> None:
     for name, condition, lacks in ORPHANS:
         ((count,),) = connection.execute(f"SELECT count(*) FROM {name} WHERE {condition}")
         if count:
-            checked.found(name, f"{lacks} ({count} rows)")
+            checked.found(name, f"{lacks} ({counted(count, 'row')})")
 
 
 def _key_of(table: Table, row: Sequence[object]) -> str:
@@ -209,7 +210,9 @@ def _checked_tally(
         is_known = any(damage.place == name for damage in checked.damage)
         is_other = name != "body" and total & SUM_MAX != tally.sums[name]
         if not is_known and (missing or is_other):
-            checked.found(name, f"{there} rows, and not the {written} that were written")
+            found = counted(there, "row")
+            told = f"{found}, and {written} were written" if missing else "not the rows written"
+            checked.found(name, told)
     return tally
 
 

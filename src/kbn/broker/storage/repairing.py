@@ -40,6 +40,7 @@ from kbn.broker.storage.rows import BY_NAME, TABLES, Table, Text, of_mark
 from kbn.broker.storage.tally import Tally
 from kbn.broker.storage.versions import VERSIONS, StoreVersion, make
 from kbn.broker.store import StoreError
+from kbn.wording import counted
 
 ASIDE = "aside/"  # the marks under which what is set aside is kept
 ASIDE_BYTES_MAX = 16 << 20  # the damaged store is still there, if somebody needs more
@@ -68,8 +69,9 @@ class Repaired:
         """What happened, in a line."""
         aside, lost = sum(self.set_aside.values()), sum(self.lost.values())
         return (
-            f"repaired: {sum(self.kept.values())} rows kept, {aside} set aside, {lost} lost, "
-            f"{self.commits_lost} commits lost; the damaged store is {self.damaged}"
+            f"repaired: {counted(sum(self.kept.values()), 'row')} kept, {aside} set aside, "
+            f"{lost} lost, {counted(self.commits_lost, 'commit')} lost; "
+            f"the damaged store is {self.damaged}"
         )
 
 
