@@ -180,5 +180,4 @@ def _room_for(wants: int, sub_bags: int) -> Partners:
         rests=np.zeros(places, np.int64),
         seen=np.zeros(sub_bags, np.int64),
         promising=np.zeros(sub_bags, np.int64),
-        signatures=np.zeros(places, np.uint64),
     )

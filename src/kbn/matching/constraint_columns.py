@@ -85,12 +85,15 @@ class PartTable:
         return known
 
     def arrays(self) -> PartArrays:
-        """What the kernel sees."""
+        """What the kernel sees: copies, for an array that somebody still looks at cannot grow.
+
+        (Numba may keep its arguments for a while when it compiles for them.)
+        """
         lists: list[Any] = []
         for start, values in zip(self._starts, self._values, strict=False):
-            lists += [as_array(start), as_array(values)]
-        lists.append(as_array(self._starts[3]))
-        lists += map(as_array, self._ranges)
+            lists += [as_array(start).copy(), as_array(values).copy()]
+        lists.append(as_array(self._starts[3]).copy())
+        lists += (as_array(column).copy() for column in self._ranges)
         return PartArrays(*lists)
 
 

@@ -12,9 +12,11 @@ question about whole bags is one about masks:
 Distinct places are a bipartite matching, with first come, first served tried before anybody moves.
 Places are the 64 bits of a word; who has a larger bag must ask elsewhere.
 
-Sub-bags are found, not only decided: the wants of all of them have postings (`sub_bags.py`), and a
-bag looks at the postings of that of its elements which has the fewest. Each posting has a bit for
-the hash of each want, out of 64: a sub-bag with none in common with some element is passed over.
+Sub-bags are found, not only decided (`sub_bags.py` says what is kept of them). A bag that fits into
+Q has a want of Q for each of its elements. So Q is among the postings of the wants that its rarest
+element hits; or, where these are many, its bit is set for each element in one of the rows of the
+wants which that element hits: those rows are ORed, and what the elements yield is ANDed, 512
+sub-bags at a time until none is left. Those found either way are matched.
 """
 
 from __future__ import annotations
@@ -31,10 +33,15 @@ PLACES_MAX = 64
 ELSEWHERE, SUPER, EQUAL, SUB = 0, 1, 2, 3
 LESS, AT_MOST, MORE, AT_LEAST = 1, 2, 3, 4
 
+# Rows of bits for the sub-bags that have some want: so many words at a time.
+ROW_WORDS = 8
+ROW_BITS = 64 * ROW_WORDS
+LISTED_SHARE = 256
+"""Postings are listed where they are at most one in so many sub-bags, else rows are looked at."""
+
 # What becomes of a candidate.
 REFUTED, OPEN = 1, 0
 
-_HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
 _NONE = np.uint64(0)
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
@@ -293,82 +300,20 @@ def _holds_all(wants, start, end, size, everyone, at, mask, now, room):
     masks = room.masks
     served = _NONE
     count = 0
+    spare = end - start - size
     for i in range(start, end):
         token = wants[i]
         if at[token] == now:
             masks[count] = mask[token]
             served |= mask[token]
             count += 1
+        elif spare == 0:
+            return False
+        else:
+            spare -= 1
     if served != everyone or count < size:
         return False
     return _has_partners(masks, count, size, room)
-
-
-@njit(cache=True)
-def sign(token):
-    """One of 64 bits for a token."""
-    return _ONE << ((np.uint64(token) * _HASH) >> np.uint64(58))
-
-
-@njit(cache=True)
-def sign_all(want_start, wants, count):
-    """Per sub-bag the bits of all its wants."""
-    signatures = np.zeros(count, np.uint64)
-    for bag in range(count):
-        for i in range(want_start[bag], want_start[bag + 1]):
-            signatures[bag] |= sign(wants[i])
-    return signatures
-
-
-@njit(cache=True)
-def _rarest(row, elements, posting_start, signatures):
-    """The element of the row whose tokens have the fewest postings, and how many.
-
-    Leaves in `signatures`, for each element, the bits of those of its tokens that are wants.
-    """
-    indices, valid, tokens = elements.indices, elements.valid, elements.tokens
-    token_start, token_end = elements.token_start, elements.token_end
-    best, fewest, place = -1, np.int64(1) << 62, 0
-    for i in range(elements.offsets[row], elements.offsets[row + 1]):
-        if not valid[i]:
-            continue
-        value = indices[i]
-        postings = 0
-        signature = _NONE
-        for k in range(token_start[value], token_end[value]):
-            token = tokens[k]
-            if token + 1 < posting_start.shape[0]:
-                found = posting_start[token + 1] - posting_start[token]
-                if found > 0:
-                    postings += found
-                    signature |= sign(token)
-        signatures[place] = signature
-        place += 1
-        if postings < fewest:
-            best, fewest = value, postings
-    return best, fewest
-
-
-@njit(cache=True)
-def _promising(first, last, size, sizes, bits, signatures, out):
-    """The postings first:last that may hold a bag of `size`, into `out`; their number.
-
-    They are sorted by size, largest first; each must share a bit with every element.
-    """
-    count = 0
-    for p in range(first, last):
-        if sizes[p] < size:
-            break
-        signature = bits[p]
-        shared = True
-        for place in range(size):
-            if signature & signatures[place] == 0:
-                shared = False
-                break
-        if shared:
-            out[count] = p
-            count += 1
-    return count
 
 
 @njit(cache=True)
@@ -382,58 +327,190 @@ def find_sub_bags(attribute, rows, view):
     marks, room = TokenMasks(*view[2]), Partners(*view[3])
     found = np.empty(256, np.int64)
     starts = np.zeros(rows + 1, np.int64)
+    hits = np.empty(256, np.int64)
+    hit_start = np.empty(PLACES_MAX + 1, np.int64)
     count = 0
     for row in range(rows):
         size = _size_of(row, elements)
         if 0 <= size <= PLACES_MAX:
-            found, count = _sub_bags_of(
-                row, size, attribute, elements, sub_bags, marks, room, found, count
+            hits, promising, now = _find_promising(
+                row, size, elements, sub_bags, marks, room, hits, hit_start
+            )
+            found, count = _hold_those(
+                row, size, attribute, elements, sub_bags, marks, now, room, promising, found, count
             )
         starts[row + 1] = count
     return found[:count], starts
 
 
 @njit(cache=True)
-def _sub_bags_of(row, size, attribute, elements, sub_bags, marks, room, found, count):
-    now = _mark_places(row, elements, marks)
-    at, mask, seen, signatures = marks.at, marks.mask, room.seen, room.signatures
+def _hold_those(
+    row, size, attribute, elements, sub_bags, marks, now, room, promising, found, count
+):
+    """Append the tokens of the sub-bags that hold the row: of those promising, and of the new."""
+    first_new = 0 if size == 0 else sub_bags.built  # an empty bag is in every bag: look at all
+    if promising == 0 and first_new == sub_bags.count:
+        return found, count
+    if now == 0:
+        now = _mark_places(row, elements, marks)
+    at, mask = marks.at, marks.mask
     want_start, wants, token_of = sub_bags.want_start, sub_bags.wants, sub_bags.token
-    posting_start, postings = sub_bags.posting_start, sub_bags.postings
     everyone = _first_places(size)
-    first_new = sub_bags.built
-    if size == 0:
-        first_new = 0  # an empty bag is in every bag: look at all
-    else:
-        value, fewest = _rarest(row, elements, posting_start, signatures)
-        if fewest > 0:
-            for k in range(elements.token_start[value], elements.token_end[value]):
-                token = elements.tokens[k]
-                if token + 1 >= posting_start.shape[0]:
-                    continue
-                promising = _promising(
-                    posting_start[token], posting_start[token + 1], size, sub_bags.posting_size,
-                    sub_bags.posting_bits, signatures, room.promising,
-                )  # fmt: skip
-                for i in range(promising):
-                    bag = postings[room.promising[i]]
-                    if seen[bag] == now:
-                        continue
-                    seen[bag] = now
-                    if _holds_all(
-                        wants, want_start[bag], want_start[bag + 1], size, everyone, at, mask,
-                        now, room,
-                    ):  # fmt: skip
-                        if count >= found.shape[0]:
-                            found = grown(found)
-                        found[count] = token_of[bag]
-                        count += 1
+    while found.shape[0] < count + promising + sub_bags.count - first_new:
+        found = grown(found)
+    for i in range(promising):
+        bag = room.promising[i]
+        start, end = want_start[bag], want_start[bag + 1]
+        if _holds_all(wants, start, end, size, everyone, at, mask, now, room):
+            found[count] = token_of[bag]
+            count += 1
     for bag in range(first_new, sub_bags.count):
         start, end = want_start[bag], want_start[bag + 1]
         if sub_bags.attribute[bag] != attribute or end - start < size:
             continue
         if _holds_all(wants, start, end, size, everyone, at, mask, now, room):
-            if count >= found.shape[0]:
-                found = grown(found)
             found[count] = token_of[bag]
             count += 1
     return found, count
+
+
+@njit(cache=True)
+def _find_promising(row, size, elements, sub_bags, marks, room, hits, hit_start):
+    """The posted sub-bags that may hold the row, into room.promising.
+
+    Returns `hits`, perhaps grown, their number, and when the row's places were marked (0: not yet).
+    """
+    large_enough = 0
+    if 0 < size < sub_bags.large_enough.shape[0]:
+        large_enough = sub_bags.large_enough[size]
+    if large_enough == 0:
+        return hits, 0, 0
+    hits, value, fewest, dense = _weigh_elements(row, elements, sub_bags, room, hits, hit_start)
+    if fewest == 0:
+        return hits, 0, 0
+    if dense == 0 or fewest * LISTED_SHARE <= large_enough:
+        now = _mark_places(row, elements, marks)
+        return hits, _listed(value, large_enough, elements, sub_bags, now, room), now
+    return hits, _in_each(large_enough, sub_bags, room, hits, hit_start, dense), 0
+
+
+@njit(cache=True)
+def _weigh_elements(row, elements, sub_bags, room, hits, hit_start):
+    """The element of the row whose tokens have the fewest postings, and how many these are.
+
+    The elements all of whose wants have rows of bits go into room.queue, those with the fewest
+    postings first; the rows of the n-th element are hits[hit_start[n]:hit_start[n+1]]. Returns
+    `hits`, perhaps grown, the value, its postings, and how many elements are in the queue.
+    """
+    indices, valid, tokens = elements.indices, elements.valid, elements.tokens
+    token_start, token_end = elements.token_start, elements.token_end
+    posting_start, row_of, queue, postings_of = (
+        sub_bags.posting_start, sub_bags.row_of, room.queue, room.holder,
+    )  # fmt: skip
+    best, fewest, place, dense, filled = -1, np.int64(1) << 62, 0, 0, 0
+    hit_start[0] = 0
+    for i in range(elements.offsets[row], elements.offsets[row + 1]):
+        if not valid[i]:
+            continue
+        value = indices[i]
+        postings, all_dense = 0, True
+        for k in range(token_start[value], token_end[value]):
+            token = tokens[k]
+            if token + 1 >= posting_start.shape[0]:
+                continue
+            posted = posting_start[token + 1] - posting_start[token]
+            if posted == 0:
+                continue
+            postings += posted
+            if row_of[token] < 0:
+                all_dense = False
+                continue
+            if filled >= hits.shape[0]:
+                hits = grown(hits)
+            hits[filled] = row_of[token]
+            filled += 1
+        if postings < fewest:
+            best, fewest = value, postings
+        if postings == 0:
+            break
+        postings_of[place] = postings
+        hit_start[place + 1] = filled
+        if all_dense:
+            n = dense
+            while n > 0 and postings_of[queue[n - 1]] > postings:
+                queue[n] = queue[n - 1]
+                n -= 1
+            queue[n] = place
+            dense += 1
+        place += 1
+    return hits, best, fewest, dense
+
+
+@njit(cache=True)
+def _listed(value, large_enough, elements, sub_bags, now, room):
+    """The sub-bags among the postings of a value's tokens, each once; their number."""
+    posting_start, postings, in_order = (
+        sub_bags.posting_start, sub_bags.postings, sub_bags.in_order,
+    )  # fmt: skip
+    tokens, seen, out = elements.tokens, room.seen, room.promising
+    count = 0
+    for k in range(elements.token_start[value], elements.token_end[value]):
+        token = tokens[k]
+        if token + 1 >= posting_start.shape[0]:
+            continue
+        for p in range(posting_start[token], posting_start[token + 1]):
+            rank = postings[p]
+            if rank >= large_enough:
+                break
+            if seen[rank] != now:
+                seen[rank] = now
+                out[count] = in_order[rank]
+                count += 1
+    return count
+
+
+@njit(cache=True)
+def _in_each(large_enough, sub_bags, room, hits, hit_start, dense):
+    """The sub-bags that have a want of each element in room.queue, by rows; their number."""
+    rows, in_order, queue, out = sub_bags.rows, sub_bags.in_order, room.queue, room.promising
+    left, one = np.empty(ROW_WORDS, np.uint64), np.empty(ROW_WORDS, np.uint64)
+    count = 0
+    for chunk in range((large_enough + ROW_BITS - 1) // ROW_BITS):
+        left[:] = ~_NONE
+        anybody = ~_NONE
+        for n in range(dense):
+            place = queue[n]
+            _or_rows(rows[chunk], hits, hit_start[place], hit_start[place + 1], one)
+            anybody = _NONE
+            for w in range(ROW_WORDS):
+                left[w] &= one[w]
+                anybody |= left[w]
+            if anybody == 0:
+                break
+        if anybody == 0:
+            continue
+        for w in range(ROW_WORDS):
+            while left[w] != 0:
+                bit = left[w] & (~left[w] + _ONE)
+                left[w] ^= bit
+                rank = chunk * ROW_BITS + w * 64 + _place_of(bit)
+                if rank < large_enough:
+                    out[count] = in_order[rank]
+                    count += 1
+    return count
+
+
+@njit(cache=True)
+def _or_rows(rows, hits, start, end, one):
+    """OR the rows hits[start:end] into `one`."""
+    for w in range(ROW_WORDS):
+        one[w] = _NONE
+    for k in range(start, end - 1, 2):
+        # Two at a time, and unsigned: Numba need not ask whether a place counts from the end.
+        a, b = np.uint64(hits[k]), np.uint64(hits[k + 1])
+        for w in range(ROW_WORDS):
+            one[w] |= rows[a, w] | rows[b, w]
+    if (end - start) & 1:
+        last = np.uint64(hits[end - 1])
+        for w in range(ROW_WORDS):
+            one[w] |= rows[last, w]

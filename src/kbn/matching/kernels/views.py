@@ -124,7 +124,7 @@ class Rules(NamedTuple):
 
 
 class SubBagArrays(NamedTuple):
-    """The sub-bag constraints (see `sub_bags.py`); the first `built` have postings."""
+    """The sub-bag constraints (see `sub_bags.py`); the first `built` have postings and rows."""
 
     count: int
     built: int
@@ -134,8 +134,10 @@ class SubBagArrays(NamedTuple):
     wants: Any
     posting_start: Any
     postings: Any
-    posting_size: Any
-    posting_bits: Any
+    in_order: Any
+    large_enough: Any
+    row_of: Any
+    rows: Any
 
 
 class TokenMasks(NamedTuple):
@@ -158,4 +160,3 @@ class Partners(NamedTuple):
     rests: Any
     seen: Any
     promising: Any
-    signatures: Any
