@@ -36,7 +36,7 @@ HEIGHT = {room: -depth for depth, row in enumerate(ROWS) for room in row.split()
 
 # The shipped ontologies are for examples and experiments: the rooms between work without them, but
 # for management, whose messages are in the terms of one.
-MAY_USE_DATA = {"cli", "lab", "management"}
+MAY_USE_DATA = {"cli", "lab", "management", "simulation"}
 
 # What belongs to the shells: below them nobody opens a socket, rolls rng or starts Spark.
 FOR_SHELLS_ONLY = {"asyncio", "random", "socket", "pyspark"}

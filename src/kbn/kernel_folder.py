@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
+from sys import version_info
 from tempfile import mkdtemp
+from typing import Any
 
 from numba import config
 
@@ -25,15 +27,21 @@ from kbn.ontology import cache_directory
 
 
 @contextmanager
-def kept(sources: Path) -> Iterator[Path]:
-    """Import the kernels of the folder `sources` inside; gives where their code is kept."""
+def kept(sources: Path) -> Iterator[None]:
+    """Import the kernels of the folder `sources` inside: their code is kept."""
     theirs = config.CACHE_DIR
-    ours = _chosen(sources)
-    config.CACHE_DIR = str(ours)
+    config.CACHE_DIR = str(_chosen(sources))
     try:
-        yield ours
+        yield
     finally:
         config.CACHE_DIR = theirs
+
+
+def is_kept(kernel: Any) -> bool:
+    """Whether the code of a kernel is there, for this Python and this installation of kbn."""
+    python = f"py{version_info.major}{version_info.minor}"
+    folder = Path(kernel.stats.cache_path)
+    return any(folder.glob(f"*.{kernel.__name__}-*.{python}.nbi"))
 
 
 def _chosen(sources: Path) -> Path:

@@ -546,3 +546,21 @@ def test_a_mark_that_cannot_be_read_stops_nobody(mark: str) -> None:
     assert isinstance(talk.say(BOB, Connect("bob", 1))[0], ConnAck)
     assert isinstance(talk.say(ANN, Connect("ann", 1, durable=True, token="t"))[0], ConnAck)
     assert talk.broker.counts["set_aside"] == 1
+
+
+@pytest.mark.parametrize("year", [1970, 2026, 2200, 9999])
+def test_a_broker_whose_clock_is_far_ahead_keeps_what_is_published(year: int) -> None:
+    store, starts = MemoryStore(), []
+    for moment in (0.0, (year - 1970) * 31_557_600.0, 0.0):
+        broker = Broker("b", store=store, now=moment)
+        starts.append(broker.epoch)
+        peer, connect = Peer("client", "ann"), Connect("ann", 1, durable=True)
+        broker.receive(connect, peer, moment)
+        broker.receive(Subscribe(1, "x > 0"), peer, moment)
+        published = Publish(1, moment, content.encode({"x": 1}), durable=True)
+        bob = Peer("client", "bob")
+        broker.receive(Connect("bob", 1 + len(starts)), bob, moment)
+        sent = broker.receive(published, bob, moment)
+        assert PubAck(1) in [each.message for each in sent]
+        store.commit()
+    assert starts == sorted(set(starts)), "each epoch is larger than the one before"

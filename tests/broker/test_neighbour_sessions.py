@@ -319,3 +319,21 @@ def test_a_session_in_which_too_much_was_not_heard_ends_and_is_begun_anew() -> N
     a.pass_on(1, durable=True)
     talk(a, b)
     assert b.envelopes == [1]
+
+
+def test_what_was_heard_in_a_session_that_has_ended_says_nothing_of_the_next() -> None:
+    a, b = linked()
+    for number in range(1, 9):
+        a.pass_on(number, durable=True)
+    talk(a, b)
+    assert b.neighbour.link.channel is not None
+    late = b.neighbour.link.channel.answer(best_effort=0)
+    b.sessions.end(b.neighbour)  # it begins anew, and `a` goes on in its epoch
+    talk(a, b)
+    a.pass_on(9, durable=True)
+    a.outbox.take()  # what was sent in the new session is lost
+    a.sessions.traffic.heard(late, a.neighbour)
+    a.outbox.now = 9.0
+    a.sessions.traffic.repeat_overdue(after_s=2.0)
+    talk(a, b)
+    assert b.envelopes == list(range(1, 10))

@@ -184,3 +184,25 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     for attempt in attempts:
         with pytest.raises(KbnError, match="closed"):
             attempt()
+
+
+def test_what_failed_between_two_commits_fails_the_commit_though_nobody_minded_it(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    store.mark("before", b"1")
+    store.commit()
+    store.mark("acknowledged", b"2")
+    store._connection.execute("PRAGMA query_only = 1")  # as a disk that fails for a moment
+    with pytest.raises(StoreError):
+        store.keep_client("ann", 10, "drop")
+    store._connection.execute("PRAGMA query_only = 0")
+    store.mark("after", b"3")
+    assert store.is_dirty
+    with pytest.raises(StoreError):
+        store.commit()
+    assert store.marks("") == {"before": b"1"}, "nothing of it is kept, so nobody is told"
+    store.mark("later", b"4")
+    store.commit()
+    assert set(store.marks("")) == {"before", "later"}
+    store.close()

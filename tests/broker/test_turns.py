@@ -11,6 +11,7 @@ from kbn.broker.messages import (
     Credit,
     Deliver,
     Done,
+    Peer,
     PubAck,
     Publish,
     Subscribe,
@@ -180,3 +181,41 @@ def test_a_notification_that_is_long_to_match_takes_turns_and_holds_up_nobody_el
     assert turns.run() > 20
     found = [each for each in turns.heard[wanting] if isinstance(each, Deliver)]
     assert [each.subscriptions for each in found] == [(7, 1_000), (8,)]
+
+
+def test_many_that_are_long_to_match_at_once_are_begun_in_turns() -> None:
+    turns = Turns()
+    wanting = turns.client("w", *[Subscribe(n, f"k * 'needle{n}.'", True) for n in range(200)])
+    publishers = [turns.client(f"p{n}") for n in range(40)]
+    turns.run()
+    hay = "hay " * 50_000
+    said = [
+        events.Received(id, [wire.encode(published(1, f"{hay}needle{n}."))[4:]])
+        for n, id in enumerate(publishers)
+    ]
+    turns.turn(*said)
+    assert turns.run() > 20
+    found = [each for each in turns.heard[wanting] if isinstance(each, Deliver)]
+    assert sorted(each.subscriptions for each in found) == [(n,) for n in range(40)]
+
+
+def test_what_cannot_be_matched_together_is_not_tried_together_in_every_turn() -> None:
+    turns = Turns()
+    wanting = turns.client("w", *[Subscribe(n, f"k * 'needle{n}.'", True) for n in range(200)])
+    publisher = turns.client("p")
+    turns.run()
+    contents = [f"{n} " + "hay " * 1_500 + f"needle{n}." for n in range(20)]
+    turns.say(publisher, *[published(n + 1, k) for n, k in enumerate(contents)])
+    assert turns.run() < 40
+    assert turns.delivered(wanting) == contents
+
+
+def test_what_a_client_said_that_is_gone_is_not_matched() -> None:
+    turns = Turns()
+    turns.client("w", *[Subscribe(n, f"k * 'needle{n}.'", True) for n in range(400)])
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, *[published(n, "hay " * 50_000 + str(n)) for n in range(1, 9)])
+    turns.turn(events.Closed(publisher))
+    gone = turns.node.broker.disconnected(Peer("client", "p"), 1.0)
+    assert not gone and turns.run() < 100

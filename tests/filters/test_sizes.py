@@ -12,7 +12,7 @@ from kbn.filters.plans import MAX_NESTING, _nesting
 def test_elements_are_counted_at_every_depth_and_only_paired_ones_are_paired() -> None:
     text = 'a #> {1, 2, 3} and b !#>/* {"x", "y"} and c #>/#>/@> {{:A}, {:B, :C}}'
     found = SubscriptionSize.of(Subscription.parse(text, {"": "urn:x#"}))
-    assert found == SubscriptionSize(constraints=3, elements=3 + 2 + 5, paired=5, depth=2)
+    assert found == SubscriptionSize(constraints=3, elements=3 + 2 + 5, paired=10, depth=2)
 
 
 def test_a_text_of_too_many_tokens_is_refused_before_it_is_parsed() -> None:

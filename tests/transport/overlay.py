@@ -24,11 +24,11 @@ from kbn.transport import BrokerServer, Feed, Listen, OntologyFolder
 PATIENCE_S = 60.0
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
+def run(work: Coroutine[Any, Any, Any], patience_s: float = PATIENCE_S) -> Any:
     """Run a test's coroutine; one that hangs fails."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(patience_s):
             return await work
 
     return asyncio.run(bounded())

@@ -13,6 +13,7 @@ from tests.transport.overlay import run, start_process, take
 import kbn
 
 COUNT = 50
+PATIENCE_S = 240.0  # six processes start, one after the other
 
 
 @pytest.fixture
@@ -58,4 +59,4 @@ def test_a_subscriber_there_before_its_broker_finds_its_neighbour_gets_all_of_it
             got = await take(ann.subscribe("n >= 0"), COUNT)
         assert [each["n"] for each in got] == list(range(COUNT))
 
-    run(scenario())
+    run(scenario(), PATIENCE_S)

@@ -76,6 +76,7 @@ from kbn.broker.storage import repair as repair_store
 from kbn.broker.storage import restore as restore_store
 from kbn.broker.store import MemoryStore, Store, StoreError
 from kbn.broker.topology import Topology
+from kbn.broker.warming import is_warm, warm_up
 from kbn.broker.wire import (
     FrameError,
     FrameReader,
@@ -173,6 +174,7 @@ __all__ = [
     "decode_name",
     "decode_opening",
     "digest_of",
+    "is_warm",
     "node_effects",
     "node_events",
     "notes",
@@ -181,5 +183,6 @@ __all__ = [
     "repair_store",
     "restore_store",
     "store",
+    "warm_up",
     "wire",
 ]

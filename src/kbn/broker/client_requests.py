@@ -334,14 +334,17 @@ class ClientRequests:
         self._network.publish(envelope, notification, session)
 
     def is_refused(self, content: bytes, name: str) -> bool:
-        """Whether what a client publishes is too large, so that it need not be matched."""
+        """Whether what a client publishes is too large, or the client is gone: then it need not be
+        matched.
+        """
         session = self._clients.by_name.get(name)
+        if session is None or not session.is_connected:
+            return True
         try:
-            if session is not None:
-                session.limits.check_content(len(content))
-                if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
-                    found = self._contents.read(content)
-                    session.limits.check_notification(found, len(content))
+            session.limits.check_content(len(content))
+            if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
+                found = self._contents.read(content)
+                session.limits.check_notification(found, len(content))
         except KbnError:
             return True
         return False

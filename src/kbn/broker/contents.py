@@ -20,6 +20,7 @@ from kbn.matching import Meter, OutOfWork, PartedMatch, metered
 MATCHED_AT_ONCE = 3_000  # units of work
 PREPARED_MAX = 1_000
 SMALL = 1_024  # bytes
+VALUES_READ = 3  # of a large content, for one unit
 
 
 class Prepared:
@@ -63,13 +64,14 @@ class Prepared:
 class Contents:
     """Reads and matches contents; what was prematched costs nothing more."""
 
-    __slots__ = ("_known", "_prepared", "_version", "_work")
+    __slots__ = ("_heavy", "_known", "_prepared", "_version", "_work")
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._known: dict[bytes, tuple[Notification, Wanted]] = {}
         self._version = 0  # of the table that matched
         self._prepared: dict[bytes, Prepared] = {}
+        self._heavy: frozenset[bytes] = frozenset()  # took too long to match together
 
     def prematch(self, contents: Iterable[bytes], table: RoutingTable) -> None:
         """Read and match contents that are about to come, in place of those before.
@@ -83,6 +85,8 @@ class Contents:
             if each in before:
                 self._known[each] = before[each]
                 continue
+            if each in self._heavy:
+                continue
             try:
                 read[each] = self._decoded(each)
             except KbnError:  # who sent it is told when it comes
@@ -94,6 +98,7 @@ class Contents:
                 with metered(meter):
                     wanted = table.match_many(list(read.values()))
             except OutOfWork:  # each is prepared when it comes
+                self._heavy = frozenset(read)
                 return
             finally:
                 self._work.done += meter.spent
@@ -136,6 +141,7 @@ class Contents:
         """Forget all: the table is another."""
         self._known.clear()
         self._prepared.clear()
+        self._heavy = frozenset()
 
     def read(self, encoded: bytes) -> Notification:
         """The notification in a content; a KbnError when there is none."""
@@ -151,7 +157,8 @@ class Contents:
             self._work.done += len(encoded) // CONTENT_BYTES
         else:
             size = notification_size(found.attributes)
-            self._work.done += len(encoded) // BYTES_DECODED + 2 * (len(found) + size.elements)
+            values = len(found) + size.elements
+            self._work.done += len(encoded) // BYTES_DECODED + values // VALUES_READ
         return found
 
     def match(self, encoded: bytes, notification: Notification, table: RoutingTable) -> Wanted:

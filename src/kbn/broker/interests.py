@@ -246,6 +246,8 @@ class Interests:
         """
         self._reader.clear()
         table.apart = self.advertisements.apart
+        for name in [each for each in table.told_names if self._find(each) is None]:
+            table.leave(name)  # it went while the table was made
         self.table = table
         for key in [key for key in table.entries if key not in wanted]:
             table.remove(key)

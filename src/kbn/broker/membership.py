@@ -190,6 +190,7 @@ class Membership:
         """The tree is another: begin all sessions anew, and route again what is unacked."""
         unacked = self._neighbours.end_all()
         for neighbour in self._neighbours.by_name.values():
+            self._room.gone(neighbour.name)
             if not self._neighbours.is_in_tree(neighbour):
                 self._router.chores.start(self._interests.forget(neighbour))
                 neighbour.best_effort.clear()

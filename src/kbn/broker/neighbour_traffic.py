@@ -165,7 +165,7 @@ class NeighbourTraffic:
     def heard(self, heard: Heard, neighbour: Neighbour) -> None:
         """A neighbour says how far it is."""
         channel = neighbour.link.channel
-        if channel is not None and heard.receiver_epoch == channel.sender_epoch:
+        if channel is not None and channel.is_of(heard.sender_epoch, heard.receiver_epoch):
             channel.hear(heard.number, self._outbox.now)
             neighbour.best_effort.heard(heard.best_effort)
             self.send_best_effort(neighbour)

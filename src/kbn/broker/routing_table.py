@@ -79,6 +79,11 @@ class Register:
             announce = announcements.add(key, subscription)
             yield None if announce is None else (name, announce)
 
+    @property
+    def told_names(self) -> list[str]:
+        """The neighbours that are told."""
+        return list(self._told)
+
     def told(self, name: str) -> Announcements | None:
         """What a neighbour is told, if it is told anything."""
         return self._told.get(name)

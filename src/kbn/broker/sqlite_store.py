@@ -70,6 +70,7 @@ class SqliteStore:
         self._path = str(path)
         self._file = StoreFile(self._path, sync, after_damage, versions)
         self._connection = self._file.connection
+        self._failure: StoreError | None = None  # since the last commit, whoever has minded it
         try:
             self._reload()
         except sqlite3.Error as error:
@@ -90,6 +91,7 @@ class SqliteStore:
             or self._facts
             or self._ids
             or self._loose
+            or self._failure
             or self._in_transaction()
         )
 
@@ -270,6 +272,17 @@ class SqliteStore:
     def commit(self) -> None:
         if not self.is_dirty:
             return
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self.rollback()
+            raise failure
+        try:
+            self._commit()
+        except StoreError:
+            self._failure = None
+            raise
+
+    def _commit(self) -> None:
         self._flush()
         self._bodies.clear()
         removed = self._write_many(
@@ -289,6 +302,7 @@ class SqliteStore:
 
     def rollback(self) -> None:
         if self.is_dirty:
+            self._failure = None
             try:
                 self._file.rollback()
                 self._reload()
@@ -504,7 +518,8 @@ class SqliteStore:
         with suppress(sqlite3.Error):
             self._file.rollback()
             self._reload()
-        return failed(error, self._path)
+        self._failure = failed(error, self._path)
+        return self._failure
 
     def _mark_failed(self, error: OSError) -> StoreError:
         self._reload()

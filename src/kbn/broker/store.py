@@ -137,7 +137,11 @@ class Store(Protocol):
     def has_seen(self, id: bytes) -> bool: ...
 
     def commit(self) -> None:
-        """Make everything permanent; StoreError if it cannot be, and then it is as if undone."""
+        """Make everything permanent; StoreError if it cannot be, and then it is as if undone.
+
+        That is also so when something has failed since the last commit: what was done before that
+        is undone already, and nobody may be told otherwise.
+        """
 
     def rollback(self) -> None:
         """Forget everything since the last commit."""

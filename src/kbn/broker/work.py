@@ -15,8 +15,8 @@ QUEUED = 4  # putting a notification into the queue of a client
 STORED = 12  # putting it into the store
 SENT = 8  # a message to a client or neighbour: made, encoded, written
 BYTES_SENT = 1024  # bytes of a message for one unit
-CONSTRAINT = 20  # reading, entering or removing one constraint of a subscription
-ELEMENT = 20  # the same for an element of a bag
+CONSTRAINT = 12  # reading, entering or removing one constraint of a subscription
+ELEMENT = 15  # the same for an element of a bag
 CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
 CONNECTED = 50  # admitting a peer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import sys
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
     from kbn.broker import BrokerLimits, ClientLimits, LinkTo, ServerLimits
     from kbn.transport import Watched
-
-
-WARMING = 64
 
 
 class RoutingMode(StrEnum):
@@ -303,6 +301,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     limits, broker_limits, server_limits = _limits(options.limit)
     links = options.neighbours.links(options.token)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
+    authorizer = AllowAll() if options.access is None else AccessFile(options.access)
     _warm_up()
     settings = NodeSettings(
         options.known_as,
@@ -310,7 +309,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         adapts=options.neighbours.adapts,
         links=tuple(links),
         token=options.token,
-        authorizer=AllowAll() if options.access is None else AccessFile(options.access),
+        authorizer=authorizer,
         ontology=reasoning.load(),
         store=None
         if kept is None
@@ -340,6 +339,9 @@ async def _serve(server: Watched, end_with_stdin: bool) -> None:
 
     if end_with_stdin:
         at_end_of_stdin(end)
+    # What is loaded by now stays: looking through all of it for garbage would stop everybody.
+    gc.collect()
+    gc.freeze()
     await serve(server)
 
 
@@ -384,22 +386,6 @@ def _announcer(name: str, as_json: bool) -> Callable[[str, str], None]:
     return announce
 
 
-# What makes every kernel run: tokens, ranges, negations, bags served from either side.
-WARMED_BY = (
-    'warm = "1"',
-    "price < 5",
-    "price > 2 and price < 9 and warm any",
-    "price != 7",
-    'tags #> {"tea"}',
-    'tags #>/* {"te", "po"}',
-    'tags #</* {"te", "po", "x"}',
-    'tags #=/* {"te", "po"}',
-    'tags !#>/* {"te", "xx"}',
-    'tags #>/>* {"t"} and price < 5',
-    "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
-)
-
-
 def compile_kernels_once() -> None:
     """Compile the kernels, before processes are started that would each do it."""
     from kbn.matching import kernels
@@ -409,19 +395,8 @@ def compile_kernels_once() -> None:
 
 
 def _warm_up() -> None:
-    """Load the matching kernels, so that the first notification does not wait for them."""
-    from kbn.broker import Peer, RoutingTable
-    from kbn.filters import Notification, Subscription
+    """Load the matching kernels, and say so when that takes long."""
+    from kbn.broker import warm_up
 
     remark_on_compiling()
-    table = RoutingTable()
-    for number, text in enumerate(WARMED_BY):
-        table.add((Peer("client", "nobody"), number), Subscription.parse(text))
-    many = [(Peer("client", "many"), number) for number in range(1_100)]
-    for number, key in enumerate(many):
-        table.add(key, Subscription.parse(f"price = {number}"))
-    for key in many:  # so many that the index is made anew
-        table.remove(key)
-    some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
-    notifications = [Notification({**some, "warm": str(n)}) for n in range(WARMING)]
-    assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
+    warm_up()

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kbn.filters.parsing import parse_lines
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
-    from kbn.filters.sizes import SubscriptionSize, check_parts, notification_size
+    from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
@@ -105,6 +105,7 @@ __all__ = [
     "from_cloudevent",
     "from_jsonld",
     "implies",
+    "is_paired",
     "json_depth_error",
     "match_reasons",
     "matches_by_definition",
@@ -163,6 +164,7 @@ __getattr__ = on_first_use(
         "accepts_by_definition": "kbn.filters.semantics",
         "check_parts": "kbn.filters.sizes",
         "check_value": "kbn.filters.values",
+        "is_paired": "kbn.filters.sizes",
         "notification_size": "kbn.filters.sizes",
         "operator_accepts": "kbn.filters.evaluation",
         "constraint_from_json": "kbn.filters.json_form",

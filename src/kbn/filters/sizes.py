@@ -21,14 +21,15 @@ from kbn.filters.operators import (
 )
 from kbn.filters.values import Bag, Operand
 
-__all__ = ["NotificationSize", "SubscriptionSize", "check_parts", "notification_size"]
+__all__ = ["NotificationSize", "SubscriptionSize", "check_parts", "is_paired", "notification_size"]
 
 _COUNTED = ORDER_OPERATORS | {Operator.EQ, Operator.NE, Operator.EXISTS}
 
 
 class SubscriptionSize(NamedTuple):
     """`constraints` and `elements` of all filters together; `paired` elements and `depth` of the
-    constraint that has most.
+    constraint that has most. Elements that are paired in bags within bags count as often as the
+    bags are deep: that is about what they cost.
     """
 
     constraints: int
@@ -46,8 +47,12 @@ class SubscriptionSize(NamedTuple):
         constraints = [each for filter in subscription.filters for each in filter.constraints]
         bags = [each for each in constraints if type(each.operand) is Bag]
         sizes = [_elements(each.operand.items) for each in bags]  # type: ignore[union-attr]
-        paired = (n for n, each in zip(sizes, bags, strict=True) if _is_paired(each.operator))
-        depths = (each.operand.depth for each in bags)  # type: ignore[union-attr]
+        depths = [each.operand.depth for each in bags]  # type: ignore[union-attr]
+        paired = (
+            n * depth
+            for n, depth, each in zip(sizes, depths, bags, strict=True)
+            if is_paired(each.operator)
+        )
         return cls(len(constraints), sum(sizes), max(paired, default=0), max(depths, default=0))
 
 
@@ -106,7 +111,13 @@ def _text(items: Iterable[Operand]) -> int:
     )
 
 
-def _is_paired(operator: AnyOperator) -> bool:
+def is_paired(operator: AnyOperator) -> bool:
+    """Whether each element of one bag may have to be compared with each of the other.
+
+    >>> from kbn.filters import read_operator
+    >>> is_paired(read_operator("#>/*")), is_paired(read_operator("#>"))
+    (True, False)
+    """
     if isinstance(operator, Negated):
         operator = operator.operator
     parts = split_bag_operator(operator)

@@ -126,12 +126,12 @@ def measure(settings: Settings, form: str) -> Loaded:
         for part in subscription.filters
     )
     matcher = Matcher(source.ontology)
-    _settle()
+    _give_memory_back()
     _forget_peak()
     before = _held("VmRSS")
     seconds, count = cpu_timed(load, matcher, given)
     peak = _growth("VmHWM", before)
-    _settle()
+    _give_memory_back()
     return Loaded(
         form=form,
         subscriptions=count,
@@ -222,7 +222,7 @@ FORMS: dict[str, tuple[Callable[[Iterator[Pair]], Any], Callable[[Matcher, Any],
 # --- memory --------------------------------------------------------------------------------------
 
 
-def _settle() -> None:
+def _give_memory_back() -> None:
     """Collect garbage and give free memory back to the system, as far as it takes it."""
     import pyarrow as pa
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
+from math import inf
 
 import numpy as np
 
@@ -24,8 +25,9 @@ class Assignments:
     """Lays the clusters of `ontology` over the brokers that are there.
 
     A `fixed` plan is used as it is. Spare brokers are there and have no clusters. Those that are
-    `dead` keep theirs for a while, and nobody is sent there: whoever belongs to one stays where it
-    is, so that one that is soon back costs no moves.
+    `dead` keep theirs, and nobody is sent there: whoever belongs to one stays where it is. A plan
+    without them would have everybody move, and moves wait for dead brokers. One that nobody has as
+    a neighbour any more is retired: others get its clusters.
     """
 
     def __init__(self, ontology: Ontology, fixed: Plan | None = None) -> None:
@@ -37,6 +39,7 @@ class Assignments:
         self._links: dict[str, tuple[str, ...]] = {}
         self._parents: dict[str, str | None] = {}
         self._heard_at: dict[str, float] = {}
+        self._awaited_since: dict[str, float] = {}
         self._changed_at: float | None = None
         self._brokers: tuple[str, ...] | None = None
         self._distances: Distances | None = None
@@ -62,8 +65,18 @@ class Assignments:
 
     @property
     def said_links(self) -> Mapping[str, tuple[str, ...]]:
-        """For each broker that is there the names of its neighbours, as it has said."""
-        return self._links
+        """For each broker that is there the names of its neighbours, as it has said.
+
+        One that was not heard of, and that others name, has those as neighbours.
+        """
+        named = {name: self._naming(name) for name in self._unheard()}
+        return {**named, **self._links}
+
+    def _unheard(self) -> set[str]:
+        return {name for links in self._links.values() for name in links} - self._links.keys()
+
+    def _naming(self, broker: str) -> tuple[str, ...]:
+        return tuple(name for name, links in self._links.items() if broker in links)
 
     @property
     def distances(self) -> Distances:
@@ -94,6 +107,7 @@ class Assignments:
         """A broker is not there any more."""
         if self._heard_at.pop(broker, None) is not None:
             del self._parents[broker], self._links[broker]
+            self._awaited_since[broker] = -inf
             self._change(now)
 
     def set_spare(self, broker: str, now: float, *, is_spare: bool) -> None:
@@ -103,16 +117,30 @@ class Assignments:
             self._change(now)
 
     def look(self, now: float) -> bool:
-        """Drop brokers that are silent, and plan anew for those there; whether the plan changed."""
-        for broker, heard_at in list(self._heard_at.items()):
-            if now - heard_at > AWAY_AFTER_S:
-                self.lost(broker, now)
+        """Drop brokers that are gone, and plan anew for those there; whether the plan changed."""
+        for broker in [each for each in self._heard_at if self._is_gone(each, now)]:
+            self.lost(broker, now)
         if self._changed_at is None or now - self._changed_at < STABLE_FOR_S:
             return False
+        planned, used = set(() if self.plan is None else self.plan.brokers), set(self._used())
+        if planned > used and planned <= used | self._awaited(now):
+            return False  # and look again
         self._changed_at = None
-        if self.plan is not None and set(self.plan.brokers) == set(self._used()):
-            return False
-        return self.by_taxonomy()
+        return planned != used and self.by_taxonomy()
+
+    def _is_gone(self, broker: str, now: float) -> bool:
+        if broker in self.dead:
+            return not self._naming(broker)
+        return now - self._heard_at[broker] > AWAY_AFTER_S
+
+    def _awaited(self, now: float) -> set[str]:
+        """Brokers that were not heard of since we began, and that others have as neighbours.
+
+        They are dead, or have some time to say that they are there.
+        """
+        since = self._awaited_since
+        since = self._awaited_since = {name: since.get(name, now) for name in self._unheard()}
+        return {name for name, at in since.items() if name in self.dead or now - at <= AWAY_AFTER_S}
 
     def by_taxonomy(self) -> bool:
         """Lay the hierarchy of clusters over that of brokers; whether the plan changed."""

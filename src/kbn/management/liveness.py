@@ -12,6 +12,7 @@ it is heard of again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from math import inf
 from typing import ClassVar
 
 from msgspec import field
@@ -67,6 +68,11 @@ class Liveness:
         self.dead: frozenset[str] = frozenset()
         self._heard_at: dict[str, float] = {}
         self._lost: dict[str, frozenset[str]] = {}
+
+    def resume(self, dead: Iterable[str]) -> None:
+        """These were dead when we last knew."""
+        self.dead = frozenset(dead)
+        self._heard_at.update(dict.fromkeys(self.dead, -inf))
 
     def heard_of(self, broker: str, now: float) -> None:
         """A broker has told something of itself."""

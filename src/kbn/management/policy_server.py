@@ -155,7 +155,10 @@ class PolicyServer:
         return [note] if self._others else []
 
     def _resume(self) -> None:
-        """Go on with the plan that was in force when the MIB was last written."""
+        """Go on with the plan, and who was dead, as the MIB had it when it was last written."""
+        brokers = self.engine.mib.objects("broker")
+        self._liveness.resume(each.name for each in brokers if DEAD in each.marks)
+        self.assignments.dead = self._liveness.dead
         text = self.engine.mib.kept_text(PLAN)
         if text is not None:
             try:

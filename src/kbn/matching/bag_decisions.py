@@ -19,7 +19,7 @@ from kbn.matching.elements import BagColumn, HitColumn, bag_column
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels import bags as kernels
 from kbn.matching.kernels.views import Codes, Partners, TokenMasks
-from kbn.matching.metering import ask_each, cost_of
+from kbn.matching.metering import ask_each, costs_of
 
 
 class Rows(Protocol):
@@ -97,11 +97,13 @@ class BagDecisions:
             return []
         tokens = table.sub_bags.tokens_of[attribute]
 
+        cost_for = costs_of(bag)
+
         def cost(token: int) -> int:
             constraint = table.constraints[token]
             assert constraint is not None
             is_large_enough = len(constraint.operand) >= len(bag)  # type: ignore[arg-type]
-            return cost_of(constraint.operand, bag) if is_large_enough else 1
+            return cost_for(constraint.operator, constraint.operand) if is_large_enough else 1
 
         def is_hit(token: int) -> bool:
             constraint = table.constraints[token]

@@ -11,6 +11,7 @@ import numpy as np
 from kbn.filters import Bag
 from kbn.matching.composites import ordered_pair
 from kbn.matching.groups import Array
+from kbn.matching.kernels.bags import PLACES_MAX
 from kbn.matching.kernels.views import Elements
 
 
@@ -73,9 +74,14 @@ def bag_column(
     offsets = np.zeros(len(bags) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     count = len(items)
-    column = HitColumn(
-        offsets, np.arange(count), np.ones(count, bool), *token_runs(hits(item) for item in items)
+    # What is in a bag that no kernel looks at need not be known.
+    runs = token_runs(
+        () if len(bag.items) > PLACES_MAX else hits(item)
+        for bag in bags
+        if bag is not None
+        for item in bag.items
     )
+    column = HitColumn(offsets, np.arange(count), np.ones(count, bool), *runs)
     present = np.array([bag is not None for bag in bags], bool)
     return BagColumn(column, present, ordered_values(items) if with_order else _UNORDERED)
 

@@ -39,7 +39,7 @@ from kbn.matching.kernels.views import (
     Stamps,
     TrieArrays,
 )
-from kbn.matching.metering import cost_of, current
+from kbn.matching.metering import costs_of, current
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
@@ -304,7 +304,7 @@ class Index:
         value = value_of(constraint.attribute)
         return meter.ask(
             (self.encoder, residual, value_key(value)),
-            cost_of(constraint.operand, value),
+            costs_of(value)(constraint.operator, constraint.operand),
             lambda: self._residual_holds(constraint, value_of),
         )
 

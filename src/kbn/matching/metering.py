@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from kbn.filters import Bag
+from kbn.filters import Bag, is_paired
 
 AT_ONCE = 16  # questions asked together, when they are cheap
 
@@ -152,15 +152,29 @@ def ask_each(
     return asked.found
 
 
-def cost_of(operand: Any, value: Any) -> int:
-    """About what it takes to ask whether a constraint with this operand accepts this value.
+def costs_of(value: Any) -> Callable[[Any, Any], int]:
+    """About what it takes to ask whether an operator and an operand accept this value.
 
-    >>> cost_of("tea", "a pot of tea"), cost_of(Bag("tea", "pot"), Bag(*map(str, range(300))))
-    (1, 22)
+    >>> from kbn.filters import Operator, read_operator
+    >>> costs_of("a pot of tea")(Operator.CONTAINS, "tea")
+    1
+    >>> costs_of(Bag(*map(str, range(300))))(read_operator("#>/*"), Bag("tea", "pot"))
+    77
     """
-    elements = _size(operand) * _size(value)
-    text = len(value) if value.__class__ is str else 0
-    return 1 + elements // 30 + text // 500 + (1 if elements > 1 else 0)
+    if value.__class__ is not Bag:
+        cost = 1 + (len(value) // 500 if value.__class__ is str else 0)
+        return lambda operator, operand: cost
+    size = _size(value)
+    pairs = 8 if value.depth == 1 else 4  # that are compared in one unit
+
+    def cost_for(operator: Any, operand: Any) -> int:
+        if operand.__class__ is not Bag:
+            return 2
+        if is_paired(operator):
+            return 2 + size * _size(operand) // pairs
+        return 2 + (size + _size(operand)) // 3
+
+    return cost_for
 
 
 def _size(value: Any) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 
 from kbn.filters import Filter, Notification
 from kbn.matching.groups import Array
-from kbn.matching.metering import Meter, OutOfWork, cost_of, metered
+from kbn.matching.metering import Meter, OutOfWork, costs_of, metered
 
 if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
@@ -119,4 +119,6 @@ class PartedMatch:
 
     def _cost(self, filter: Filter) -> int:
         values = self._attributes
-        return 1 + sum(cost_of(each.operand, values.get(each.attribute)) for each in filter)
+        return 1 + sum(
+            costs_of(values.get(each.attribute))(each.operator, each.operand) for each in filter
+        )

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from kbn.filters import (
@@ -41,11 +41,14 @@ from kbn.filters import (
     with_known_kind,
 )
 from kbn.matching.hierarchy_shares import HierarchyShares
-from kbn.matching.metering import ask_each, cost_of, current
+from kbn.matching.metering import Meter, ask_each, costs_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_MAX = 200_000
+ELEMENTS = 64  # of a bag that are looked at together
+GATHERED = 8_192  # tokens, likewise
+MANY = 8  # tokens that are gathered, and looked at by a kernel, for a unit
 LOOKED_UP = 10  # what it costs to find out what one value hits, besides what has to be asked
 
 TERM_FAMILIES = (Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL)
@@ -174,11 +177,35 @@ class ValueIndex:
         found = self.every_bag_hits()
         if self._elements is not None:
             of_element = self._elements.hits
-            for element in bag:
-                found += of_element(element)
+            meter = current() if len(bag.items) > ELEMENTS else None
+            if meter is not None:
+                found += self._hits_of_elements(bag, of_element, meter)
+            else:
+                for element in bag:
+                    found += of_element(element)
         if not self.has_only_elements:
             found += self._hits_of_whole_bag(bag)
         return found
+
+    def _hits_of_elements(
+        self, bag: Bag, of_element: Callable[[Any], tuple[int, ...]], meter: Meter
+    ) -> list[int]:
+        """What the elements of a large bag hit, some of them at a time."""
+        asked, items = meter.asked((self, "elements", bag)), bag.items
+        while asked.place < len(items):
+            place = asked.place
+            gathered: list[int] = []
+            for element in items[place : place + ELEMENTS]:
+                gathered += of_element(element)
+                place += 1
+                if len(gathered) > GATHERED:
+                    break
+            meter.spend(1 + (place - asked.place + len(gathered)) // MANY)
+            asked.found += gathered
+            asked.place = place
+            if len(asked.found) > 8 * GATHERED:
+                asked.found = list(set(asked.found))
+        return asked.found
 
     def _hits_of_whole_bag(self, bag: Bag) -> list[int]:
         known = bag_with_known_kinds(bag, self._ontology)
@@ -218,8 +245,10 @@ class ValueIndex:
         """The tokens among these (operator, operand, token) whose constraints accept the value."""
         ontology = self._ontology
 
+        cost_for = costs_of(value)
+
         def cost(question: tuple[Any, Any, int]) -> int:
-            return cost_of(question[1], value)
+            return cost_for(question[0], question[1])
 
         def accepts(question: tuple[Any, Any, int]) -> bool:
             return operator_accepts(question[0], value, question[1], ontology)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kbn.broker import (
     AdminBody,
     ClientCore,
+    ClientSettings,
     Confirmed,
     Delivered,
     Failed,
@@ -49,15 +50,22 @@ class Line:
     end: End | None = None
     was_welcome: bool = False
     attempts: int = 0
+    heard_at: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class SimulatedClient:
-    """A client in the network. What it asks takes effect as simulated time goes on."""
+    """A client in the network. What it asks takes effect as simulated time goes on.
+
+    It is one process, whose `epoch` is its own. Its clock is `ahead_s`.
+    """
 
     network: Network
     core: ClientCore
     key: str
+    epoch: int
+    settings: ClientSettings
+    ahead_s: float = 0.0
     received: list[Received] = field(default_factory=list)
     confirmed: list[Confirmed] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
@@ -106,7 +114,7 @@ class SimulatedClient:
         if not isinstance(notification, Notification):
             notification = Notification(notification)
         body = content.encode(notification.attributes)
-        number, effects = self.core.publish(body, self.network.now, durable)
+        number, effects = self.core.publish(body, self.network.now + self.ahead_s, durable)
         self.network.carry_out(self, effects)
         return number
 

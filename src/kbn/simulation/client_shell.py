@@ -32,6 +32,7 @@ from kbn.simulation.timeline import Timeline
 
 TICK_S = 0.05
 REDIAL_S = 0.1
+SILENT_S = 5.0
 ATTEMPTS_MAX = 5
 """After so many connections without admission, a client takes the broker for unreachable."""
 
@@ -112,16 +113,20 @@ class ClientShell:
 
     def _open(self, client: SimulatedClient, line: Line) -> None:
         end = End(Peer("client", client.key), lambda body: None, lambda: None)
+        if self._links.is_cut(frozenset((end.peer, Peer("broker", line.broker)))):
+            self.connect_soon(client, line, REDIAL_S)
+            return
         end.received = lambda body: self._received(client, line, body)
         end.closed = lambda: self._lost(client, line, end)
         connection = self._accept(end, line.broker)
         if connection is None:
             return
         line.attempts += 1
-        line.connection, line.end = connection, end
+        line.connection, line.end, line.heard_at = connection, end, self._timeline.now
         self.carry_out(client, client.core.connected(line.broker, self._timeline.now))
 
     def _received(self, client: SimulatedClient, line: Line, body: bytes) -> None:
+        line.heard_at = self._timeline.now
         message = wire.decode_to_client(body)
         if isinstance(message, ConnAck):
             line.attempts = 0
@@ -169,4 +174,13 @@ class ClientShell:
         """Let the clock of a client tick from now on, until it is detached."""
         if self._clients.get(client.key) is client:
             self.carry_out(client, client.core.tick(self._timeline.now))
+            self._drop_silent(client)
             self._timeline.at(self._timeline.now + TICK_S, lambda: self.tick(client))
+
+    def _drop_silent(self, client: SimulatedClient) -> None:
+        """Break connections to brokers that gave no sign of life for long."""
+        for line in client.lines.values():
+            is_silent = line.heard_at < self._timeline.now - SILENT_S
+            if line.connection is not None and line.end is not None and is_silent:
+                self._links.close(line.end)
+                self._links.close_other(line.connection, line.end)

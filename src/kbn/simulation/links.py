@@ -26,7 +26,7 @@ class Links:
         self._timeline = timeline
         self._rng = rng
         self._faults_between: dict[Pair, Faults] = {}
-        self._cut: set[Pair] = set()
+        self._cut: set[tuple[Peer, Peer]] = set()  # from whom, to whom
 
     def set_faults(self, faults: Faults) -> None:
         """Set how all links behave from now on."""
@@ -39,15 +39,22 @@ class Links:
 
     def cut(self, pair: Pair) -> None:
         """Let nothing pass between two from now on."""
-        self._cut.add(pair)
+        one, other = pair
+        self._cut |= {(one, other), (other, one)}
+
+    def cut_one_way(self, sender: Peer, receiver: Peer) -> None:
+        """Let nothing pass from the one to the other; what the other sends arrives."""
+        self._cut.add((sender, receiver))
 
     def mend(self, pair: Pair) -> None:
-        """Undo `cut`."""
-        self._cut.discard(pair)
+        """Undo cuts between two."""
+        one, other = pair
+        self._cut -= {(one, other), (other, one)}
 
     def is_cut(self, pair: Pair) -> bool:
-        """Whether nothing passes between two."""
-        return pair in self._cut
+        """Whether two cannot both hear each other: neither can connect to the other then."""
+        one, other = pair
+        return (one, other) in self._cut or (other, one) in self._cut
 
     def heal(self) -> None:
         """Make all links perfect, and mend them."""
@@ -63,7 +70,7 @@ class Links:
     def close_other(self, connection: SimulatedConnection, end: End) -> None:
         """Let the other end learn that this one is closed, unless the link is cut."""
         other = connection.other(end)
-        if connection.pair not in self._cut:
+        if (end.peer, other.peer) not in self._cut:
             latency_s = self._faults_of(connection).latency_s
             arrives = max(self._timeline.now + latency_s, other.nothing_before)
             self._timeline.at(arrives, lambda: self.close(other))
@@ -72,9 +79,9 @@ class Links:
         """Send a message from one end to the other, as the faults of the link allow."""
         self.messages += 1
         is_opening = connection.is_opening(end, message)
-        if connection.pair in self._cut:
-            return
         now, to = self._timeline.now, connection.other(end)
+        if (end.peer, to.peer) in self._cut:
+            return
         faults = self._faults_of(connection)
         delays = [faults.latency_s] if is_opening else faults.arrivals(self._rng)
         body = wire.encode(message)[wire.HEADER_BYTES :]

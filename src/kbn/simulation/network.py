@@ -14,7 +14,7 @@ over real links; use `run_until` and say what to wait for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from math import inf
 from random import Random
@@ -27,12 +27,11 @@ from kbn.broker import (
     ClientSettings,
     Effect,
     LinkTo,
-    MemoryStore,
     Node,
-    NodeSettings,
     Peer,
     Role,
     RoutingTable,
+    StoreError,
     Topology,
     node_effects,
     node_events,
@@ -43,24 +42,15 @@ from kbn.ontology import Ontology
 from kbn.simulation.client import Line, SimulatedClient
 from kbn.simulation.client_shell import TICK_S, ClientShell
 from kbn.simulation.connection import End, SimulatedConnection
+from kbn.simulation.disk import Losses
 from kbn.simulation.faults import Faults
 from kbn.simulation.links import Links, broker_pair
 from kbn.simulation.options import BrokerOptions, node_settings
+from kbn.simulation.place import Place
 from kbn.simulation.timeline import Timeline
 
 RETRANSMIT_S = 0.1
-
-
-@dataclass(slots=True)
-class _Place:
-    """Where a broker runs: its store outlives its node."""
-
-    settings: NodeSettings
-    store: MemoryStore
-    node: Node | None = None
-    ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
-    wakes_at: float = inf
-    has_turn: bool = False
+ROUNDED_S = 1e-4
 
 
 class Network:
@@ -80,7 +70,7 @@ class Network:
     clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
     another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
     the nodes noted, each with the name of the node. `watch` is told what clients are sent, when it
-    is sent.
+    is sent, and `disk_lost` what a disk has lost that lies.
     """
 
     def __init__(
@@ -101,6 +91,7 @@ class Network:
         self.broker_moves: list[tuple[str, str, str | None]] = []
         self.notes: list[tuple[str, notes.Note]] = []
         self.watch: Callable[[str, AnyMessage], None] = lambda client, message: None
+        self.disk_lost: Callable[[Losses], None] = lambda losses: None
         self._timeline = Timeline()
         self._links = Links(self._timeline, self.rng, faults or Faults())
         self._client_shell = ClientShell(
@@ -116,7 +107,7 @@ class Network:
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
         token, self._by_address = common.token, options.get("by_address", False)
-        self._places = {name: _place(name, common) for name in topology.brokers}
+        self._places = {name: Place.of(name, common) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
@@ -174,8 +165,12 @@ class Network:
             with_path=with_path,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
-        core = ClientCore(name, at, next(self._runs), settings)
-        client = self.clients[key or name] = SimulatedClient(self, core, key or name)
+        return self._attach(name, at, settings, key or name)
+
+    def _attach(self, name: str, at: str, settings: ClientSettings, key: str) -> SimulatedClient:
+        epoch = next(self._runs)
+        core = ClientCore(name, at, epoch, settings)
+        client = self.clients[key] = SimulatedClient(self, core, key, epoch, settings)
         client.lines[at] = Line(at)
         self._client_shell.connect(client, client.lines[at])
         if self._ticks:
@@ -195,6 +190,20 @@ class Network:
         """Tell all brokers that the authorizer decides by other rules from now on."""
         for name in self.brokers:
             self._tell(name, node_events.AccessChanged())
+
+    def client_again(self, ended: SimulatedClient, at: str, token: str) -> SimulatedClient:
+        """Another process of a client that has ended, with the same settings but for the token."""
+        settings = replace(ended.settings, token=token)
+        return self._attach(ended.name, at, settings, ended.key)
+
+    def crash_client(self, key: str) -> SimulatedClient:
+        """End the process of a client at once; its machine closes the connections."""
+        client = self.clients.pop(key)
+        for line in client.lines.values():
+            if line.connection is not None and line.end is not None:
+                line.end.is_open = False
+                self._links.close_other(line.connection, line.end)
+        return client
 
     def detach(self, name: str) -> None:
         """Remove a client without telling its broker."""
@@ -257,33 +266,71 @@ class Network:
                 self._links.close(connection.dialler)
                 self._links.close(connection.acceptor)
 
+    def cut_one_way(self, sender: Peer, receiver: Peer) -> None:
+        """Let nothing pass from the one to the other; what the other sends still arrives."""
+        self._links.cut_one_way(sender, receiver)
+
+    def mend_between(self, one: Peer, other: Peer) -> None:
+        """Undo cuts between a client and a broker, or between two brokers."""
+        self._links.mend(frozenset((one, other)))
+
     def crash(self, name: str) -> None:
         """Stop a broker at once: what is not in its store is lost."""
         place = self._place(name)
-        place.node = None
-        place.store.rollback()
         ends, place.ends = place.ends, {}
         for connection, end in ends.values():
             end.is_open = False
             self._links.close_other(connection, end)
+        losses = place.stop()
+        if losses is not None:
+            self.disk_lost(losses)
 
     def restart(self, name: str) -> None:
-        """Start a broker from what its store has kept."""
+        """Start a broker from what its store has kept; not while its disk fails."""
         place = self._place(name)
         if place.node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
-        node = place.node = Node(place.settings, self.now, self.rng.random)
-        node.broker.listens_at(name)
-        place.wakes_at, place.has_turn = inf, False
-        self._perform(name, node.start(self.now))
+        try:
+            effects = place.start(self.now, self.rng.random)
+        except StoreError as error:
+            self._noted(name, notes.StoreFailed(str(error)))
+            self.crash(name)
+            return
+        node = self._running(name)
+        self._perform(name, effects)
         if self._ticks:
             self._tick_node(name, node)
         self._dial_parked(name)
+
+    def slow_down(self, name: str, turn_s: float) -> None:
+        """Let each turn of a broker take so long from now on; 0: no time."""
+        self._place(name).turn_s = turn_s
+
+    def set_clock(self, name: str, ahead_s: float) -> None:
+        """Set the clock of a broker's machine: it is so far ahead when the broker starts again.
+
+        A running broker does not notice: over TCP it reads the wall clock only when it starts.
+        """
+        self._place(name).ahead_s = ahead_s
+
+    def fail_disk(self, name: str) -> None:
+        """Let the disk of a broker fail from now on."""
+        self._place(name).store.fails = True
+
+    def let_disk_lie(self, name: str) -> None:
+        """What the broker stores from now on is lost when it crashes."""
+        self._place(name).store.begin_lying()
+
+    def mend_disk(self, name: str) -> None:
+        """Undo both; what was stored is safe."""
+        self._place(name).store.mend()
 
     def heal(self) -> None:
         """Make everything work again: links are perfect and up, brokers run."""
         self._links.heal()
         for name, place in self._places.items():
+            place.store.mend()
+            place.turn_s = 0.0
             if place.node is None:
                 self.restart(name)
 
@@ -324,7 +371,43 @@ class Network:
     def _tell(self, name: str, event: node_events.Event) -> None:
         place = self._places[name]
         if place.node is not None:
-            self._perform(name, place.node.handle([event], self.now))
+            place.happened(event)
+            self._have_turn(name, place)
+
+    def _have_turn(self, name: str, place: Place) -> None:
+        """Let a node handle what has happened: now, or when it is done with its last turn."""
+        if place.is_in_turn:
+            return
+        node = place.node
+        try:
+            effects = place.turn(self.now)
+        except StoreError as error:
+            self._noted(name, notes.StoreFailed(str(error)))
+            self.crash(name)
+            return
+        self._watch(place, effects)
+        if not place.turn_s:
+            self._perform(name, effects)
+            return
+        place.is_in_turn = True
+
+        def end_turn() -> None:
+            if place.node is node:
+                place.is_in_turn = False
+                self._perform(name, effects)
+                if place.has_waiting:
+                    self._have_turn(name, place)
+
+        self.at(self.now + place.turn_s, end_turn)
+
+    def _watch(self, place: Place, effects: list[node_effects.Effect]) -> None:
+        """What is sent is looked at when it is decided; a slow node sends it later."""
+        for effect in effects:
+            if isinstance(effect, node_effects.Send) and effect.connection in place.ends:
+                connection, end = place.ends[effect.connection]
+                to = connection.other(end).peer
+                for message in effect.messages if to.kind == "client" else ():
+                    self.watch(to.name, message)
 
     def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
         place = self._places[name]
@@ -348,14 +431,11 @@ class Network:
         if place.node is not None and place.node.has_more and not place.has_turn:
             self._go_on(name, place, place.node)
 
-    def _send(self, name: str, place: _Place, send: node_effects.Send) -> None:
+    def _send(self, name: str, place: Place, send: node_effects.Send) -> None:
         found = place.ends.get(send.connection)
         if found is None:
             return
-        to = found[0].other(found[1]).peer
         for message in send.messages:
-            if to.kind == "client":
-                self.watch(to.name, message)
             self._links.transmit(*found, message)
         if send.is_cut_short:
             self.at(self.now, lambda: self._tell(name, node_events.Writable(send.connection)))
@@ -373,24 +453,26 @@ class Network:
                 self.topology = replace(self.topology, links=links)
             self.broker_moves.append((name, note.to, note.trouble))
 
-    def _wake(self, name: str, place: _Place, node: Node) -> None:
+    def _wake(self, name: str, place: Place, node: Node) -> None:
         place.wakes_at = node.due_at
 
         def wake() -> None:
             if place.node is node:
                 place.wakes_at = inf
-                self._perform(name, node.handle((), self.now))
+                self._have_turn(name, place)
 
-        self.at(node.due_at, wake)
+        # Another clock rounds in another way: the node is not to wake just before it is due.
+        late_s = ROUNDED_S if place.ahead_by_s else 0.0
+        self.at(node.due_at - place.ahead_by_s + late_s, wake)
 
-    def _go_on(self, name: str, place: _Place, node: Node) -> None:
+    def _go_on(self, name: str, place: Place, node: Node) -> None:
         """Give a node another turn, for what did not fit into this one."""
         place.has_turn = True
 
         def go_on() -> None:
             if place.node is node:
                 place.has_turn = False
-                self._perform(name, node.handle((), self.now))
+                self._have_turn(name, place)
 
         self.at(self.now, go_on)
 
@@ -467,7 +549,7 @@ class Network:
         self._tell(broker, node_events.Opened(connection.id, end.peer.name))
         return connection
 
-    def _place(self, name: str) -> _Place:
+    def _place(self, name: str) -> Place:
         place = self._places.get(name)
         if place is None:
             raise InvalidInputError(f"no broker is called {name!r}: {', '.join(self._places)}")
@@ -478,8 +560,3 @@ class Network:
         if node is None:
             raise InvalidInputError(f"broker {name!r} is down: restart it first")
         return node
-
-
-def _place(name: str, common: NodeSettings) -> _Place:
-    store = MemoryStore()
-    return _Place(replace(common, name=name, store=store), store)

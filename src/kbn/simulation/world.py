@@ -13,53 +13,40 @@ published. Then it is healed, and `check` demands what was promised:
 - in a world with limits: see `world_limits.py`;
 - what one publisher published came in its order (with general peers only while the tree stands, so
   there it is not demanded).
+
+Some worlds have more troubles (`troubles.py`). Then these are the promises:
+
+- a process that ends and comes back to its broker has been owed everything meanwhile, and may be
+  given again what the process before it had not acknowledged. One that ends on its way between
+  brokers, or comes back to another, is owed what is published when its subscriptions are in force
+  again. Of what a publisher had published when it ended, what was confirmed is owed;
+- what a disk has lost that lies is not owed, nor is anything for a subscription it has lost, until
+  that is in force again. All else is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
 
-from kbn.broker import AnyMessage, Topology
+from kbn.broker import AnyMessage, NotificationId
 from kbn.errors import InvalidInputError
-from kbn.filters import Notification, Subscription
 from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
-from kbn.simulation.faults import Faults
+from kbn.simulation.disk import Losses
+from kbn.simulation.drawing import CALM, Contents, random_faults, random_topology
+from kbn.simulation.ledger import Interest, Ledger, Published
 from kbn.simulation.network import Network
-from kbn.simulation.world_limits import WorldLimits, lost_by, refused_to
+from kbn.simulation.troubles import Troubles, kinds_of_seed
+from kbn.simulation.world_limits import WorldLimits, lost_by
 
-CALM = Faults(latency_s=0.002)
 HEALING_S_MAX = 30.0
+LITTLE_WORK = 60  # in one turn of each broker, in every fourth world: most things take several
 
 
 class PromiseBrokenError(AssertionError):
     """Something was lost, doubled, disordered or delivered to the wrong client."""
-
-
-@dataclass(slots=True)
-class Interest:
-    """One subscription of a client, and when it began and ceased to count."""
-
-    subscription: Subscription
-    request: int | None = None
-    asked_at: float = 0.0
-    in_force_at: float | None = None
-    given_up_at: float | None = None
-    is_unsubscribed: bool = False
-
-
-LITTLE_WORK = 60  # in one turn of each broker, in every fourth world: most things take several
-
-
-@dataclass(slots=True)
-class Published:
-    notification: Notification
-    publisher: str
-    number: int
-    at: float
-    is_forbidden: bool = False  # its publisher may not publish it
-    may_be_refused: bool = False  # its publisher might not, for a while
 
 
 @dataclass(slots=True)
@@ -70,27 +57,38 @@ class World:
     rng: Random
     network: Network
     access: AccessTrouble
-    interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
-    published: list[Published] = field(default_factory=list)
+    troubles: Troubles
+    ledger: Ledger
+    gone: dict[str, SimulatedClient] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
     limits: WorldLimits | None = None
 
     @classmethod
     def swarm(
-        cls, seed: int, *, calm: bool = False, restless: bool = False, rules_change: bool = True
+        cls,
+        seed: int,
+        *,
+        calm: bool = False,
+        restless: bool = False,
+        rules_change: bool = True,
+        troubles: Collection[str] | None = None,
     ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
         In a restless one brokers move often, and peers in the middle of the network too. In two of
-        three the access rules change, unless that is not wanted.
+        three the access rules change, unless that is not wanted. `troubles` are those of the seed,
+        unless you say which.
         """
         rng, limits = Random(seed), WorldLimits.of_seed(seed)
+        kinds = kinds_of_seed(seed) if troubles is None else troubles
         topology = random_topology(rng, rng.randint(1, 6))
-        faults = CALM if calm else _random_faults(rng)
+        faults = CALM if calm else random_faults(rng)
         access = AccessTrouble(seed, topology.brokers, changes=rules_change)
+        contents = Contents(rng, terms="terms" in kinds)
         network = Network(
             topology,
+            contents.ontology,
             seed=seed,
             faults=faults,
             ticks=True,
@@ -101,9 +99,12 @@ class World:
             broker_limits=None if limits is None else limits.broker,
             turn_work=LITTLE_WORK if seed % 4 == 0 else 20_000,
         )
-        world = cls(seed, rng, network, access, is_restless=restless, limits=limits)
-        network.watch = world._look_at
-        world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''}")
+        trouble = Troubles(seed, kinds)
+        ledger = Ledger(contents)
+        world = cls(seed, rng, network, access, trouble, ledger)
+        world.is_restless, world.limits = restless, limits
+        network.watch, network.disk_lost = world._look_at, world._disk_lost
+        world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''} {sorted(kinds)}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
         for n in range(rng.randint(1, 3)):
@@ -128,11 +129,12 @@ class World:
                 self._subscribe(client)
         for publisher in self.publishers:
             if self.rng.random() < 0.5:
-                publisher.advertise(random_subscription(self.rng))
+                publisher.advertise(self.ledger.contents.subscription())
         self.network.run_for(1.0)
         for _ in range(steps):
             self._something_happens()
             self.access.step(self)
+            self.troubles.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
             self._note_in_force()
             self._check_limits()
@@ -140,16 +142,24 @@ class World:
         self.check()
 
     def heal(self) -> None:
-        """Mend everything and wait until what was promised is kept."""
+        """Mend everything, wait until what was promised is kept, and see that it all goes on."""
         self.tell("healed")
         self.network.heal()
         self.access.restore(self)
+        self.troubles.end(self)
         for client in self.subscribers:
             client.read()
+        self._wait_until_kept()
+        for publisher in self.publishers:
+            self._publish(publisher)
+        self._wait_until_kept()
+        self.network.run_for(2.0)
+
+    def _wait_until_kept(self) -> None:
         end = self.network.now + HEALING_S_MAX
         while self.network.now < end and not self._is_kept():
             self.network.run_for(0.2)
-        self.network.run_for(2.0)
+            self._note_in_force()
 
     def check(self) -> None:
         """Raise `PromiseBrokenError` where a promise is not kept."""
@@ -160,18 +170,23 @@ class World:
             if key[0] == "x" and (client.received or client.confirmed):
                 self._broken(f"{key} was let in")
         for client in self.subscribers:
-            got = [(r.id.publisher, r.id.number) for r in client.received]
-            if len(set(got)) != len(got):
-                twice = sorted({id for id in got if got.count(id) > 1})
-                self._broken(f"{client.name} had {twice} twice")
+            for process in self.ledger.processes(client):
+                self._check_process(process)
+            got = self.ledger.received(client)
             must, may = self.expected(client)
-            missing, lost = must - set(got), lost_by(client)
+            missing, lost = must - got, self._lost_by(client)
             if len(missing) > lost:
                 told = f", and was told of {lost}" if self.limits else ""
-                self._broken(f"{client.name} never had {sorted(missing)}{told}")
-            if set(got) - may:
-                self._broken(f"{client.name} had {sorted(set(got) - may)}, and wanted none")
-            self._check_order(client)
+                self._broken(f"{client.name} never had {_named(missing)}{told}")
+            if got - may:
+                self._broken(f"{client.name} had {_named(got - may)}, and wanted none")
+
+    def _check_process(self, client: SimulatedClient) -> None:
+        got = [each.id for each in client.received]
+        if len(set(got)) != len(got):
+            twice = {id for id in got if got.count(id) > 1}
+            self._broken(f"{client.name} had {_named(twice)} twice")
+        self._check_order(client)
 
     def _check_limits(self) -> None:
         if self.limits is not None:
@@ -183,59 +198,33 @@ class World:
         """Within a strand, and apart from what a former broker brings late."""
         if self.network.topology.routing == "general":
             return
-        streams: dict[tuple[str, int, bool], list[int]] = {}
+        streams: dict[tuple[str, int, int, bool], list[int]] = {}
         for each in client.received:
-            stream = (each.id.publisher, each.strand, each.is_late)
+            stream = (each.id.publisher, each.id.epoch, each.strand, each.is_late)
             streams.setdefault(stream, []).append(each.id.number)
-        for (publisher, _, _), numbers in streams.items():
+        for (publisher, *_), numbers in streams.items():
             if numbers != sorted(numbers):
                 self._broken(f"{client.name} had those of {publisher} in the order {numbers}")
 
     def _is_kept(self) -> bool:
-        must = {client.name: self.expected(client)[0] for client in self.subscribers}
         return not any(publisher.core.unpublished for publisher in self.publishers) and all(
             not client.core.is_moving
-            and len(must[client.name] - {(r.id.publisher, r.id.number) for r in client.received})
-            <= lost_by(client)
+            and len(self.expected(client)[0] - self.ledger.received(client))
+            <= self._lost_by(client)
             for client in self.subscribers
         )
 
-    def expected(
-        self, client: SimulatedClient
-    ) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+    def _lost_by(self, client: SimulatedClient) -> int:
+        return sum(lost_by(process) for process in self.ledger.processes(client))
+
+    def expected(self, client: SimulatedClient) -> tuple[set[NotificationId], set[NotificationId]]:
         """What a client must have had, and what it may have had."""
-        must, may = set(), set()
-        refused = {each.name: refused_to(each) for each in self.publishers}
-        for published in self.published:
-            if published.is_forbidden:
-                continue
-            id = (published.publisher, published.number)
-            if published.number in refused[published.publisher]:
-                continue
-            for interest in self.interests[client.name].values():
-                if not interest.subscription.matches(published.notification):
-                    continue
-                may.add(id)
-                in_force_at = interest.in_force_at
-                if (
-                    client.core.is_durable
-                    and in_force_at is not None
-                    and in_force_at < published.at
-                    and interest.given_up_at is None
-                    and not published.may_be_refused
-                ):
-                    must.add(id)
-        return must, may
+        everybody = [*self.publishers, *(c for name, c in self.gone.items() if name[0] == "p")]
+        return self.ledger.expected(client, everybody)
 
     def _note_in_force(self) -> None:
         for client in self.subscribers:
-            for interest in self.interests[client.name].values():
-                if (
-                    interest.in_force_at is None
-                    and interest.request is not None
-                    and client.has("barrier", interest.request)
-                ):
-                    interest.in_force_at = self.network.now
+            self.ledger.note_in_force(client, self.network.now)
 
     # What happens.
 
@@ -272,14 +261,15 @@ class World:
         getattr(self, f"_{kind}_something")()
 
     def _publish_something(self) -> None:
-        publisher = self.rng.choice(self.publishers)
-        notification = random_notification(self.rng)
+        self._publish(self.rng.choice(self.publishers))
+
+    def _publish(self, publisher: SimulatedClient) -> None:
+        notification = self.ledger.contents.notification()
         number = publisher.publish(notification, durable=True)
+        id = NotificationId(publisher.name, publisher.epoch, number, durable=True)
         is_forbidden = not self.access.may_publish(publisher.name)
-        self.published.append(
-            Published(
-                notification, publisher.name, number, self.network.now, is_forbidden, is_forbidden
-            )
+        self.ledger.published.append(
+            Published(id, notification, self.network.now, is_forbidden, is_forbidden)
         )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
 
@@ -299,17 +289,35 @@ class World:
         client.read()
 
     def _crash_something(self) -> None:
-        name = self.rng.choice(self.network.topology.brokers)
-        if name in self.network.brokers:
-            self.tell(f"{name} crashes")
-            self.network.crash(name)
+        self.crash(self.rng.choice(self.network.topology.brokers))
 
     def _restart_something(self) -> None:
         down = [n for n in self.network.topology.brokers if n not in self.network.brokers]
         if down:
-            name = self.rng.choice(down)
+            self.restart(self.rng.choice(down))
+
+    def crash(self, name: str) -> None:
+        """Stop a broker, if it runs."""
+        if name in self.network.brokers:
+            self.tell(f"{name} crashes")
+            self.network.crash(name)
+
+    def restart(self, name: str) -> None:
+        """Start a broker, if it does not run."""
+        if name not in self.network.brokers:
             self.tell(f"{name} starts")
             self.network.restart(name)
+
+    def _disk_lost(self, losses: Losses) -> None:
+        lost = _named(losses.publications), sorted(losses.subscriptions)
+        self.tell(f"the disk has lost {losses.commits} commits: {lost}")
+        self.ledger.lost(losses.publications)
+        for name, id in losses.subscriptions:
+            interest = self.ledger.interests[name].get(id)
+            if interest is not None and name in self.network.clients:
+                interest.begin_again(self.network.clients[name].barrier())
+            elif interest is not None:
+                interest.in_force_at = None
 
     def _cut_something(self) -> None:
         if self.network.topology.links:
@@ -331,7 +339,7 @@ class World:
 
     def _unsubscribe_something(self) -> None:
         client = self.rng.choice(self.subscribers)
-        interests = self.interests[client.name]
+        interests = self.ledger.interests[client.name]
         if interests:
             id = self.rng.choice(sorted(interests))
             interests[id].given_up_at = self.network.now
@@ -346,6 +354,8 @@ class World:
         client.move(to)
 
     def _rehome_something(self) -> None:
+        if "lying" in self.troubles.kinds:
+            return  # a broker that forgets where it has moved to is for a person to mend
         name, to = (self.rng.choice(self.network.topology.brokers) for _ in range(2))
         try:
             self.network.move_broker(name, to, self._one_to_leave(name))
@@ -369,13 +379,13 @@ class World:
         return self.rng.choice(ups) if ups else None
 
     def _subscribe(self, client: SimulatedClient) -> None:
-        subscription = random_subscription(self.rng)
+        subscription = self.ledger.contents.subscription()
         id = client.subscribe(subscription)
         request = client.barrier()
-        interest = Interest(subscription, request, self.network.now)
+        interest = Interest(subscription, request)
         if not self.access.may_subscribe(client.name, subscription):
             interest.given_up_at = self.network.now
-        self.interests[client.name][id] = interest
+        self.ledger.interests[client.name][id] = interest
         self.tell(f"{client.name} subscribes {id}: {subscription}")
 
     def _attach(self, name: str, durable: bool) -> None:
@@ -386,30 +396,66 @@ class World:
         self.network.client(
             name, at=at, durable=durable, token=token, window=window, when_slow=when_slow
         )
-        self.interests[name] = {}
+        self.ledger.interests[name] = {}
         self.tell(f"{name} attaches to {at}{', durable' if durable else ''}")
+
+    # Processes of clients.
+
+    def others_like(self, name: str) -> list[SimulatedClient]:
+        """The other clients that publish, or subscribe, as this one does."""
+        alike = self.subscribers if name[0] == "s" else self.publishers
+        return [each for each in alike if each.name != name]
+
+    def end_process(self, client: SimulatedClient) -> None:
+        """The process of a client ends: what nobody has confirmed may be lost."""
+        self.tell(f"the process of {client.name} ends")
+        self.gone[client.name] = self.network.crash_client(client.key)
+        for published in self.ledger.published:
+            is_its_own = published.id[:2] == (client.name, client.epoch)
+            if is_its_own and published.id.number > client.core.stored_up_to:
+                published.is_uncertain, published.is_forbidden = True, False
+
+    def client_returns(self, name: str) -> None:
+        """Another process under the name of one that has ended makes the same subscriptions."""
+        old = self.gone.pop(name, None)
+        if old is None:
+            return
+        at = self.troubles.where_to_return(self, old)
+        self.tell(f"{name} comes back to {at}")
+        self.ledger.ended.setdefault(name, []).append(old)
+        new = self.network.client_again(old, at, self.access.tell_token_to(name))
+        is_on_its_way = old.core.is_moving or old.core.former
+        is_kept = old.core.is_durable and at == old.broker and not is_on_its_way
+        for id, interest in sorted(self.ledger.interests[name].items()):
+            assert new.subscribe(interest.subscription) == id
+            if interest.is_unsubscribed:
+                new.unsubscribe(id)
+            if not is_kept or interest.in_force_at is None:
+                interest.begin_again(new.barrier())
 
     # Access.
 
     def rules_changed(self) -> None:
         """Note what is owed to nobody any more, now that the rules are others."""
-        for name, interests in self.interests.items():
+        for name, interests in self.ledger.interests.items():
             for interest in interests.values():
                 may = self.access.may_subscribe(name, interest.subscription)
                 if not may and interest.given_up_at is None:
                     interest.given_up_at = self.network.now
-        for published in self.published:
-            client = self.network.clients[published.publisher]
-            if published.number <= client.core.stored_up_to:
+        for published in self.ledger.published:
+            client = self.network.clients.get(published.id.publisher)
+            if client is None or client.epoch != published.id.epoch:
                 continue
-            if self.access.may_publish(published.publisher):
+            if published.id.number <= client.core.stored_up_to:
+                continue
+            if self.access.may_publish(client.name):
                 published.is_forbidden = False
             else:
-                published.may_be_refused = True
+                published.is_uncertain = True
 
     def _look_at(self, client: str, message: AnyMessage) -> None:
         """A broker sends a client something."""
-        interests = self.interests.get(client)
+        interests = self.ledger.interests.get(client)
         if interests is None:
             return
 
@@ -423,39 +469,5 @@ class World:
         raise PromiseBrokenError(f"seed {self.seed}: {what}\n{told}")
 
 
-def random_topology(rng: Random, size: int) -> Topology:
-    """A hierarchy, a tree of peers or a graph of peers, connected."""
-    names = [f"b{n}" for n in range(size)]
-    links = [(names[n], names[rng.randrange(n)]) for n in range(1, size)]
-    shape = rng.choice(["hierarchical", "acyclic", "general"])
-    if shape == "hierarchical":
-        return Topology.hierarchy({names[0]: None, **dict(links)})
-    if shape == "acyclic":
-        return Topology.peers(links, names)
-    for _ in range(rng.randrange(size + 1)):
-        one, other = rng.choice(names), rng.choice(names)
-        if one != other and (one, other) not in links and (other, one) not in links:
-            links.append((one, other))
-    return Topology.general(links, names)
-
-
-def random_subscription(rng: Random) -> Subscription:
-    """Narrow and wide ones, so that some cover others."""
-    parts = [f"{name} {rng.choice('<>')} {rng.randrange(10)}" for name in "xy"]
-    rng.shuffle(parts)
-    return Subscription.parse(" and ".join(parts[: rng.randint(1, 2)]))
-
-
-def random_notification(rng: Random) -> Notification:
-    return Notification({"x": rng.randrange(10), "y": rng.randrange(10)})
-
-
-def _random_faults(rng: Random) -> Faults:
-    if rng.random() < 0.3:
-        return CALM
-    return Faults(
-        latency_s=0.002,
-        jitter_s=rng.choice([0.0, 0.005, 0.05]),
-        loss=rng.choice([0.0, 0.01, 0.2]),
-        duplication=rng.choice([0.0, 0.01, 0.2]),
-    )
+def _named(ids: Collection[NotificationId]) -> list[str]:
+    return sorted(map(str, ids))

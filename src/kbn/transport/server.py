@@ -24,8 +24,11 @@ from kbn.broker import (
     FrameError,
     Node,
     NodeSettings,
+    RoutingTable,
     StoreError,
+    is_warm,
     notes,
+    warm_up,
     wire,
 )
 from kbn.broker import node_effects as effects
@@ -100,6 +103,8 @@ class BrokerServer:
     async def start(self) -> None:
         """Listen, and connect to the neighbours."""
         loop = asyncio.get_running_loop()
+        if not is_warm():
+            await asyncio.to_thread(warm_up)  # not in the middle of serving somebody
         self._ended = loop.create_future()
         self._listener = await loop.create_server(
             self._new_connection,
@@ -342,9 +347,17 @@ class BrokerServer:
             self.tell(events.OntologyFailed(str(error)))
             raise
         self._ontology = files
-        self._events.append(events.UseOntology(ontology, ontology.digest))
+        table = await self._table_for(ontology)
+        self._events.append(events.UseOntology(ontology, ontology.digest, table))
         self._turn()
         return ontology.digest
+
+    async def _table_for(self, ontology: Ontology) -> RoutingTable | None:
+        """The routing table for an ontology, made beside the work."""
+        # With advertisements it depends on what neighbours say meanwhile.
+        if self.node.settings.advertisements or ontology.digest == self.broker.ontology_digest:
+            return None
+        return await asyncio.to_thread(self.broker.rebuilding(ontology))
 
     def reload(self) -> None:
         """Read the access file and the ontology again, as they are now."""
@@ -361,7 +374,8 @@ class BrokerServer:
         except KbnError as error:
             log.error("the access file stays as it was: %s", error)
         else:
-            self.tell(events.AccessChanged())
+            self._events.insert(0, events.AccessChanged())  # all of this turn obeys it
+            self._have_turn()
 
     async def _load_for_manager(self, names: tuple[str, ...], reasoning: Any) -> None:
         """Load what a manager has asked for: from the folder, one after another."""

@@ -96,11 +96,11 @@ class Arrivals:
             content = content_of(message)
             if peer in busy or (content is not None and not is_ready(content, peer)):
                 self._deferred.append(arrived)
-                continue
-            self.current = arrived
-            yield arrived
-            if content is not None:
-                self._broker.was_handled(content)
+            else:
+                self.current = arrived
+                yield arrived
+                if content is not None:
+                    self._broker.was_handled(content)
             if work.done >= work.limit:
                 return
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbn.kernel_folder import kept
+from kbn.kernel_folder import is_kept, kept
 
-with kept(Path(__file__).parent) as _ours:
+with kept(Path(__file__).parent):
     from kbn.grouping.kernels import arriving, departing, lattice, reordering
 
 __all__ = ["are_compiled", "arriving", "departing", "lattice", "reordering"]
@@ -14,4 +14,4 @@ __all__ = ["are_compiled", "arriving", "departing", "lattice", "reordering"]
 
 def are_compiled() -> bool:
     """Whether publisher groups can be formed without compiling."""
-    return any(_ours.rglob("*.arrive_*.nbi"))
+    return is_kept(arriving.arrive_joining) or is_kept(arriving.arrive_splitting)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbn.kernel_folder import kept
+from kbn.kernel_folder import is_kept, kept
 
-with kept(Path(__file__).parent) as _ours:
+with kept(Path(__file__).parent):
     from kbn.matching.kernels import (
         batch,
         code,
@@ -35,4 +35,4 @@ __all__ = [
 
 def are_compiled() -> bool:
     """Whether a first match can be answered without compiling."""
-    return any(_ours.rglob("*match_one*.nbi"))
+    return is_kept(one.match_one)

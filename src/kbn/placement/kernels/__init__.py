@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbn.kernel_folder import kept
+from kbn.kernel_folder import is_kept, kept
 
-with kept(Path(__file__).parent) as _ours:
+with kept(Path(__file__).parent):
     from kbn.placement.kernels import choosing, running, searching
 
 __all__ = ["are_compiled", "choosing", "running", "searching"]
@@ -14,4 +14,4 @@ __all__ = ["are_compiled", "choosing", "running", "searching"]
 
 def are_compiled() -> bool:
     """Whether a medoid can be found without compiling."""
-    return any(_ours.rglob("*.choose-*.nbi"))
+    return is_kept(choosing.choose)

@@ -1,0 +1,60 @@
+"""Warming: matching kernels are loaded, or compiled, before a broker listens.
+
+Compiling takes seconds and loading a good part of one. In a running broker nobody would be served
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from kbn.broker.messages import Peer
+from kbn.broker.routing_table import RoutingTable
+from kbn.filters import Notification, Subscription
+
+# What makes every kernel run: tokens, ranges, negations, bags served from either side.
+WARMED_BY = (
+    'warm = "1"',
+    "price < 5",
+    "price > 2 and price < 9 and warm any",
+    "price != 7",
+    'tags #> {"tea"}',
+    'tags #>/* {"te", "po"}',
+    'tags #</* {"te", "po", "x"}',
+    'tags #=/* {"te", "po"}',
+    'tags !#>/* {"te", "xx"}',
+    'tags #>/>* {"t"} and price < 5',
+    "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
+)
+NOTIFICATIONS = 64
+
+_lock = Lock()
+_is_warm = False
+
+
+def is_warm() -> bool:
+    """Whether this process has its kernels."""
+    return _is_warm
+
+
+def warm_up() -> None:
+    """Load the matching kernels, once in a process, so that no notification waits for them."""
+    global _is_warm
+    with _lock:
+        if not _is_warm:
+            _run_kernels()
+            _is_warm = True
+
+
+def _run_kernels() -> None:
+    table = RoutingTable()
+    for number, text in enumerate(WARMED_BY):
+        table.add((Peer("client", "nobody"), number), Subscription.parse(text))
+    many = [(Peer("client", "many"), number) for number in range(1_100)]
+    for number, key in enumerate(many):
+        table.add(key, Subscription.parse(f"price = {number}"))
+    for key in many:  # so many that the index is made anew
+        table.remove(key)
+    some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
+    notifications = [Notification({**some, "warm": str(n)}) for n in range(NOTIFICATIONS)]
+    assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
