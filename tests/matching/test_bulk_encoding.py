@@ -12,9 +12,10 @@ import pytest
 from tests.matching.worlds import world_of
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import BulkReader, Filter, Notification, Subscription, value_to_json
+from kbn.filters import BulkReader, Constraint, Filter, Notification, Subscription, value_to_json
 from kbn.matching import Matcher
 from kbn.matching.bulk_encoding import BulkEncoder
+from kbn.matching.constraint_columns import PartTable
 from kbn.matching.index import encode_filters
 
 PIECES = (
@@ -361,3 +362,11 @@ def test_rows_that_change_the_matcher_while_it_loads_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="changed by what it is loading"):
         matcher.add_many(rows())
     assert len(matcher) == 1 and set(matcher.match({"a": 9})) == {2}
+
+
+def test_parts_may_come_while_somebody_holds_the_arrays_of_earlier_ones() -> None:
+    parts = PartTable(Matcher().index.encoder)
+    parts.number(Constraint("a", "=", 1))
+    held = parts.arrays()
+    parts.number(Constraint("a", "=", 2))
+    assert held.tokens.shape[0] == 1 and parts.arrays().tokens.shape[0] == 2

@@ -159,8 +159,8 @@ class ConstraintColumns:
 
 
 def as_array(values: array[Any]) -> Array:
-    """The same values without a copy; the array cannot grow while this is in use."""
-    return np.frombuffer(values, values.typecode) if values else np.empty(0, values.typecode)
+    """The same values, copied: an array that somebody looks at cannot grow."""
+    return np.array(values, values.typecode)
 
 
 def encode_columns(offsets: Array, codes: Array, bounds: Array, parts: PartTable) -> Codes:
