@@ -38,15 +38,28 @@ def _filter(random: Random) -> Filter:
     return Filter(constraints)
 
 
+def _priced(random: Random) -> Filter:
+    """One of many filters with a range of one attribute: a slab of them has a hull."""
+    low = random.randrange(1000)
+    return Filter(
+        [
+            Constraint("price", ">=", low),
+            Constraint("price", "<", low + random.randrange(1, 300)),
+            Constraint(f"a{random.randrange(6)}", "<", random.randrange(1000)),
+        ]
+    )
+
+
 @pytest.fixture(scope="module")
 def whole() -> bytes:
-    """A matcher with something in every part: blocks, chains, whole slabs, an open one."""
+    """A matcher with something in every part: blocks, chains, whole slabs, an open one, a hull."""
     random = Random(5)
     matcher = Matcher()
-    matcher.add_many([(_filter(random), key) for key in range(1500)])
-    for key in range(1500, 1560):
+    some = [(_filter(random), key) for key in range(1500)]
+    matcher.add_many([*some, *((_priced(random), key) for key in range(1500, 3000))])
+    for key in range(3000, 3060):
         matcher.add(_filter(random), key)
-    for key in random.sample(range(1560), 40):
+    for key in random.sample(range(3060), 40):
         matcher.remove(key)
     index = matcher.index
     assert index.slabs.slab_count > 1 and index.slabs.open_free > 0

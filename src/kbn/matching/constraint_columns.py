@@ -85,15 +85,12 @@ class PartTable:
         return known
 
     def arrays(self) -> PartArrays:
-        """What the kernel sees: copies, for an array that somebody still looks at cannot grow.
-
-        (Numba may keep its arguments for a while when it compiles for them.)
-        """
+        """What the kernel sees."""
         lists: list[Any] = []
         for start, values in zip(self._starts, self._values, strict=False):
-            lists += [as_array(start).copy(), as_array(values).copy()]
-        lists.append(as_array(self._starts[3]).copy())
-        lists += (as_array(column).copy() for column in self._ranges)
+            lists += [as_array(start), as_array(values)]
+        lists.append(as_array(self._starts[3]))
+        lists += map(as_array, self._ranges)
         return PartArrays(*lists)
 
 
