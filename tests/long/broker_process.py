@@ -54,23 +54,24 @@ class BrokerProcess:
 @contextmanager
 def broker_process(folder: Path, *options: str) -> Iterator[BrokerProcess]:
     """A broker with a store in the folder; it ends with the block, or with this process."""
-    log = (folder / "broker.log").open("w")
     command = [
         sys.executable, "-m", "kbn", "broker", "--name", "tested", "--port", "0", "--json",
         "--store", str(folder / "store.db"), "--metrics-port", "0", "--log-level", "error",
         "--end-with-stdin", *options,
     ]  # fmt: skip
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert said, f"the broker did not start: {(folder / 'broker.log').read_text()}"
-        told = json.loads(said)
-        yield BrokerProcess(process, told["url"], told["metrics"])
-    finally:
-        process.terminate()
-        process.wait(ANSWER_S)
-        log.close()
+    with (
+        (folder / "broker.log").open("w") as log,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ) as process,
+    ):  # fmt: skip
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert said, f"the broker did not start: {(folder / 'broker.log').read_text()}"
+            told = json.loads(said)
+            yield BrokerProcess(process, told["url"], told["metrics"])
+        finally:
+            process.terminate()
+            process.wait(ANSWER_S)
