@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -38,11 +39,13 @@ def said_by(*arguments: str) -> list[tuple[str, Connecting, int]]:
 
 
 def test_a_command_gets_what_the_shared_options_say() -> None:
-    assert said_by("connect") == [("connect", Connecting(), 1)]
+    ((_, here, count),) = said_by("connect")
+    assert (asdict(here), count) == (asdict(Connecting()), 1)
     assert Connecting().url == DEFAULT_URL
     given = ("--url", "kbn://there:1", "--token", "secret", "--wait", "0.5", "--count", "3")
     there = Connecting(url="kbn://there:1", credentials=Credentials(token="secret"), wait_s=0.5)
-    assert said_by("connect", *given) == [("connect", there, 3)]
+    ((_, said, count),) = said_by("connect", *given)
+    assert (asdict(said), count) == (asdict(there), 3)
 
 
 def test_the_environment_says_where_the_broker_is(monkeypatch: pytest.MonkeyPatch) -> None:

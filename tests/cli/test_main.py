@@ -52,6 +52,7 @@ COMMANDS = [
     ["lab", "list"],
     ["lab", "run"],
     ["lab", "report"],
+    ["bench", "load"],
     ["bench", "match"],
     ["bench", "broker"],
     ["bench", "move"],

@@ -333,7 +333,7 @@ def bench_load(*, given: LoadInput, as_json: AsJson = False, out: Out = None) ->
     \b
     Examples:
       kbn bench load
-      kbn bench load --workload mixed --constraints 20 --equalities 0.5 --subscriptions 20000
+      kbn bench load --workload mixed --constraints 20 --subscriptions 20000
     """
     from kbn.lab import load_bench
 
