@@ -46,10 +46,20 @@ def test_a_publisher_that_is_silent_for_a_month_is_forgotten() -> None:
     assert len(marks) == 51, "a month is not over"
     marks.keep("ann", 7, 3, (), NOW + 31 * DAY_S)
     assert [*store.marks("publisher/")] == ["publisher/ann"]
-    again = PublisherMarks(store, aside, NOW + 61 * DAY_S)
-    assert again.of("ann", 7).number == 3
-    PublisherMarks(store, aside, NOW + 62 * DAY_S)
-    assert store.marks("publisher/") == {}, "also when nobody publishes: at the next start"
+
+
+def test_the_month_goes_on_at_a_start_where_it_was_whatever_the_clock_says() -> None:
+    store = MemoryStore()
+    aside = Aside(store, Outbox())
+    marks = PublisherMarks(store, aside, NOW)
+    marks.keep("ann", 7, 3, (), NOW)
+    marks.keep("bob", 1, 1, (), NOW + 20 * DAY_S)
+    for start in (NOW + 40_000 * DAY_S, 0.0, NOW):
+        marks = PublisherMarks(store, aside, start)
+        assert marks.of("ann", 7).number == 3
+        marks.keep("bob", 1, 2, (), start + 3 * DAY_S)
+    marks.keep("bob", 1, 3, (), start + 5 * DAY_S)
+    assert [*store.marks("publisher/")] == ["publisher/bob"], "31 days on which it ran"
 
 
 def test_marks_without_a_day_count_from_the_start_that_finds_them() -> None:

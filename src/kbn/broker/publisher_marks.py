@@ -3,8 +3,9 @@
 A publisher that comes again learns from it what is stored, and what of that was refused. The mark
 of a publisher that never comes again is of no use, but nobody can tell: most publishers have no
 name of their own, and a new one each time. So those are known that published last, up to a bound,
-and for a month. One that was forgotten and repeats what it was not told is stored has it stored
-twice under the same id, by which subscribers tell repetitions.
+and for a month in which the broker ran: a clock that is wrong at a start makes nobody forgotten.
+One that was forgotten and repeats what it was not told is stored has it stored twice under the same
+id, by which subscribers tell repetitions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _DAY_S = 86_400.0
 class Stored(Struct, frozen=True, array_like=True):
     """How far a publisher is in an epoch: everything up to `number` is stored, or was refused.
 
-    `day` is the last on which it published, counted from 1970; 0 where that was not written.
+    `day` is the last on which it published, 0 where that was not written. Days go on at a start
+    where they were when somebody published last, whatever the clock says.
     """
 
     epoch: Number = 0
@@ -52,11 +54,12 @@ class PublisherMarks:
         self._store = store
         self._aside = aside
         self._count_max = count_max
-        today = _day(now)
-        marks = store.marks(PUBLISHER).items()
-        days = [(_day_of(value) or today, name.removeprefix(PUBLISHER)) for name, value in marks]
+        marks = {name: _day_of(value) for name, value in store.marks(PUBLISHER).items()}
+        newest = max(marks.values(), default=0) or _day(now)
+        self._ahead = _day(now) - newest
+        days = [(day or newest, name.removeprefix(PUBLISHER)) for name, day in marks.items()]
         self._days = OrderedDict((name, day) for day, name in sorted(days))
-        self._forget(today)
+        self._forget(newest)
 
     def __len__(self) -> int:
         return len(self._days)
@@ -68,7 +71,7 @@ class PublisherMarks:
 
     def keep(self, name: str, epoch: int, number: int, refused: Ranges, now: float) -> None:
         """A durable notification is stored, or refused; at the cost of who is silent longest."""
-        today = _day(now)
+        today = max(0, _day(now) - self._ahead)
         self._store.mark(PUBLISHER + name, _ENCODER.encode((epoch, number, refused, today)))
         self._days[name] = today
         self._days.move_to_end(name)

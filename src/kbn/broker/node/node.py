@@ -177,7 +177,6 @@ class Node:
             case events.UseOntology():
                 self._use_ontology(event)
             case events.AccessChanged():
-                self._batch.run()
                 self._turn.sends += self.broker.access_changed(self._turn.now)
                 self._turn.sends += self._neighbours.access_changed(
                     self._introductions.admission.objection
