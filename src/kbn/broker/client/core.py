@@ -87,6 +87,7 @@ class ClientCore:
         self.name = name
         settings = settings or ClientSettings()
         self._publisher = publisher = Publisher(settings.published)
+        self._reasons: dict[int, Refused] = {}  # of durable ones that brokers do not take
         self._subscriptions = subscriptions = Subscriptions()
         self._deliveries = Deliveries()
         self._sessions = sessions = BrokerSessions(name, broker, epoch, settings, publisher)
@@ -381,6 +382,11 @@ class ClientCore:
         if refused.what == "block":  # we are too slow; nothing that we asked for is refused
             self._sessions.effects.append(Failed("block", 0, refused.kind, refused.reason))
             return
+        if refused.what == "publish" and refused.durable:
+            # `PubAck` says that it is. Until then another broker may get it, and take it.
+            if refused.reference > self._publisher.stored_up_to:
+                self._reasons[refused.reference] = refused
+            return
         request = Request(refused.what, refused.reference)
         if refused.what == "barrier" and session.requests.is_waiting(
             Request("join", refused.reference)
@@ -403,13 +409,15 @@ class ClientCore:
 
     def _stored(self, number: int, refused: Ranges) -> None:
         confirmed, denied = self._publisher.confirm(number, refused)
+        reasons = self._reasons
         for each in confirmed:
+            reasons.pop(each, None)
             self._sessions.effects.append(Confirmed("publish", each))
-        for each in denied:  # whoever asks was told why already, unless that was lost
-            reason = "the broker has refused it"
-            self._sessions.effects.append(
-                Failed("publish", each, LimitError.__name__, reason, durable=True)
-            )
+        for each in denied:
+            why = reasons.pop(each, None)
+            kind = LimitError.__name__ if why is None else why.kind
+            reason = "the broker has refused it" if why is None else why.reason
+            self._sessions.effects.append(Failed("publish", each, kind, reason, durable=True))
         self._mover.go_when_stored()
 
     def _left(self, request: Request, session: BrokerSession) -> None:
