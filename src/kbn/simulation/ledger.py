@@ -40,6 +40,7 @@ class Published:
     at: float
     is_forbidden: bool = False  # its publisher may not publish it
     is_uncertain: bool = False  # it may be lost: refused for a while, or nobody has confirmed it
+    was_taken: bool = False  # by a broker that has lost it: it may be refused, and delivered before
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Ledger:
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     ended: dict[str, list[SimulatedClient]] = field(default_factory=dict)
+    _by_id: dict[NotificationId, Published] = field(default_factory=dict)
 
     def processes(self, client: SimulatedClient) -> list[SimulatedClient]:
         """All processes of a client so far."""
@@ -69,7 +71,8 @@ class Ledger:
         must, may = set(), set()
         refused = self._refused(publishers)
         for published in self.published:
-            if published.is_forbidden or published.id in refused:
+            is_refused = published.id in refused and not published.was_taken
+            if published.is_forbidden or is_refused:
                 continue
             for interest in self.interests[client.name].values():
                 if not self.contents.matches(interest.subscription, published.notification):
@@ -88,6 +91,16 @@ class Ledger:
             and not published.is_uncertain
         )
 
+    def publish(self, published: Published) -> None:
+        """Note a publication."""
+        self.published.append(published)
+        self._by_id[published.id] = published
+
+    def is_as_published(self, id: NotificationId, received: Notification) -> bool:
+        """Whether a client has had what was published under that id, or a part that it may see."""
+        known = self._by_id.get(id)
+        return known is not None and dict(received).items() <= dict(known.notification).items()
+
     def _refused(self, publishers: Iterable[SimulatedClient]) -> set[NotificationId]:
         """What publishers were told is refused."""
         return {
@@ -96,6 +109,11 @@ class Ledger:
             for process in self.processes(publisher)
             for number in refused_to(process)
         }
+
+    def was_lost(self, id: NotificationId) -> bool:
+        """Whether a disk has lost this one after it was taken."""
+        known = self._by_id.get(id)
+        return known is not None and known.was_taken
 
     def note_in_force(self, client: SimulatedClient, now: float) -> None:
         """Note which subscriptions of a client are in force by now."""
@@ -107,7 +125,7 @@ class Ledger:
 
     def lost(self, ids: Iterable[NotificationId]) -> None:
         """A disk has lost these: nobody is owed them any more."""
-        lost = set(ids)
-        for published in self.published:
-            if published.id in lost:
-                published.is_uncertain = True
+        for id in ids:
+            published = self._by_id.get(id)
+            if published is not None:
+                published.is_uncertain = published.was_taken = True

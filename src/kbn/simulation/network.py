@@ -42,7 +42,7 @@ from kbn.ontology import Ontology
 from kbn.simulation.client import Line, SimulatedClient
 from kbn.simulation.client_shell import TICK_S, ClientShell
 from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Losses
+from kbn.simulation.disk import Losses, Spoilt
 from kbn.simulation.faults import Faults
 from kbn.simulation.links import Links, broker_pair
 from kbn.simulation.options import BrokerOptions, node_settings
@@ -70,7 +70,7 @@ class Network:
     clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
     another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
     the nodes noted, each with the name of the node. `watch` is told what clients are sent, when it
-    is sent, and `disk_lost` what a disk has lost that lies.
+    is sent, `disk_lost` what a disk has lost that lies, and `noted` each note.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Network:
         self.notes: list[tuple[str, notes.Note]] = []
         self.watch: Callable[[str, AnyMessage], None] = lambda client, message: None
         self.disk_lost: Callable[[Losses], None] = lambda losses: None
+        self.noted: Callable[[str, notes.Note], None] = lambda broker, note: None
         self._timeline = Timeline()
         self._links = Links(self._timeline, self.rng, faults or Faults())
         self._client_shell = ClientShell(
@@ -196,13 +197,17 @@ class Network:
         settings = replace(ended.settings, token=token)
         return self._attach(ended.name, at, settings, ended.key)
 
-    def crash_client(self, key: str) -> SimulatedClient:
-        """End the process of a client at once; its machine closes the connections."""
+    def crash_client(self, key: str, *, vanishes: bool = False) -> SimulatedClient:
+        """End the process of a client at once; its machine closes the connections.
+
+        A machine that `vanishes` closes nothing, and answers nothing that is sent to it.
+        """
         client = self.clients.pop(key)
         for line in client.lines.values():
             if line.connection is not None and line.end is not None:
-                line.end.is_open = False
-                self._links.close_other(line.connection, line.end)
+                line.end.is_open, line.end.answers = False, not vanishes
+                if not vanishes:
+                    self._links.close_other(line.connection, line.end)
         return client
 
     def detach(self, name: str) -> None:
@@ -320,6 +325,11 @@ class Network:
     def let_disk_lie(self, name: str) -> None:
         """What the broker stores from now on is lost when it crashes."""
         self._place(name).store.begin_lying()
+
+    def spoil_disk(self, name: str, rng: Random) -> list[Spoilt]:
+        """Make rows of the disk of a broker unreadable that does not run; which."""
+        place = self._place(name)
+        return [] if place.node is not None else place.store.spoil(rng)
 
     def mend_disk(self, name: str) -> None:
         """Undo both; what was stored is safe."""
@@ -442,6 +452,7 @@ class Network:
 
     def _noted(self, name: str, note: notes.Note) -> None:
         self.notes.append((name, note))
+        self.noted(name, note)
         if isinstance(note, notes.Bug):
             raise note.error
         if isinstance(note, notes.MoveEnded):
