@@ -40,6 +40,8 @@ class Damage:
         """Rows of a broker cannot be read any more."""
         for row in rows:
             self.counts["rows spoilt"] += 1
+            if row.is_told:
+                self._excuse(row)
             self._spoilt.update({(broker, name): row for name in row.told_as})
 
     def noted(self, broker: str, note: notes.Note) -> None:
@@ -47,8 +49,10 @@ class Damage:
         if not isinstance(note, notes.SetAside):
             return
         row = self._spoilt.pop((broker, note.what), None)
-        if row is None:
-            return
+        if row is not None:
+            self._excuse(row)
+
+    def _excuse(self, row: Spoilt) -> None:
         self.counts["rows told"] += 1
         if row.publication is not None:
             self._ledger.lost([row.publication])

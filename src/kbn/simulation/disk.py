@@ -24,10 +24,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Protocol
 
 from msgspec import msgpack
 
-from kbn.broker import Envelope, MemoryStore, NotificationId, StoreError
+from kbn.broker import Envelope, MemoryStore, NotificationId, Store, StoreError
 
 UNREADABLE = b"\xc1"  # nothing in MessagePack begins so, and no text
 # Not those about the shape of the overlay, nor the epoch: they are for a person to mend.
@@ -51,16 +52,38 @@ class Losses:
 class Spoilt:
     """A row that cannot be read any more. It is to be set aside under one of these names.
 
-    `publication` or `subscription` is what it held; of a mark neither.
+    `publication` or `subscription` is what it held; of a mark neither. With `is_told` the store has
+    found it by itself, and told so.
     """
 
-    told_as: frozenset[str]
+    told_as: frozenset[str] = frozenset()
     publication: NotificationId | None = None
     subscription: tuple[str, int] | None = None
+    is_told: bool = False
+
+
+class Disk(Store, Protocol):
+    """A store that can be made to have errors. It outlives the broker: `crash` is the end of one
+    broker, and the next finds what is left.
+    """
+
+    fails: bool
+
+    def begin_lying(self) -> None:
+        """From now on nothing that is committed survives a crash."""
+
+    def spoil(self, rng: Random) -> list[Spoilt]:
+        """Make some rows unreadable, while no broker uses them."""
+
+    def mend(self) -> None:
+        """No errors from now on; what was committed is safe."""
+
+    def crash(self) -> Losses | None:
+        """The broker is gone; what a store that lies has lost, if it has lost something."""
 
 
 class SimulatedDisk(MemoryStore):
-    """A store on a disk that has errors for a while: `fails`, `begin_lying`, `spoil`."""
+    """A disk in memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,16 +116,13 @@ class SimulatedDisk(MemoryStore):
         self._has_failed = False
 
     def begin_lying(self) -> None:
-        """From now on nothing that is committed survives a crash."""
         if not self._lies:
             self._lies, self._unsynced, self._synced = True, 0, deepcopy(self._safe)
 
     def mend(self) -> None:
-        """No errors from now on; what was committed is safe."""
         self.fails = self._lies = False
 
     def crash(self) -> Losses | None:
-        """The broker is gone; what a store that lies has lost, if it has lost something."""
         self.rollback()
         if not self._lies:
             return None
@@ -125,7 +145,6 @@ class SimulatedDisk(MemoryStore):
         )
 
     def spoil(self, rng: Random) -> list[Spoilt]:
-        """Make some rows unreadable, while no broker uses them."""
         bodies, kept, facts = self._safe.bodies, self._safe.kept, self._safe.facts
         rows: list[Callable[[], Spoilt]] = [
             *(partial(self._spoil_body, key) for key in bodies if _publications([bodies[key]])),

@@ -42,7 +42,7 @@ from kbn.ontology import Ontology
 from kbn.simulation.client import Line, SimulatedClient
 from kbn.simulation.client_shell import TICK_S, ClientShell
 from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Losses, Spoilt
+from kbn.simulation.disk import Disk, Losses, SimulatedDisk, Spoilt
 from kbn.simulation.faults import Faults
 from kbn.simulation.links import Links, broker_pair
 from kbn.simulation.options import BrokerOptions, node_settings
@@ -68,9 +68,10 @@ class Network:
 
     A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
     clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
-    another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
-    the nodes noted, each with the name of the node. `watch` is told what clients are sent, when it
-    is sent, `disk_lost` what a disk has lost that lies, and `noted` each note.
+    another is silent. `disks` makes the disk of each broker. `BrokerOptions` are the options that
+    all brokers share. `notes` lists what the nodes noted, each with the name of the node. `watch`
+    is told what clients are sent, when it is sent, `disk_lost` what a disk has lost that lies, and
+    `noted` each note.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Network:
         *,
         faults: Faults | None = None,
         ticks: bool = False,
+        disks: Callable[[str], Disk] = lambda broker: SimulatedDisk(),
         **options: Unpack[BrokerOptions],
     ) -> None:
         if not isinstance(topology, Topology):
@@ -108,7 +110,7 @@ class Network:
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
         token, self._by_address = common.token, options.get("by_address", False)
-        self._places = {name: Place.of(name, common) for name in topology.brokers}
+        self._places = {name: Place.of(name, common, disks(name)) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)

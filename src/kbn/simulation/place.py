@@ -8,7 +8,7 @@ from math import inf
 
 from kbn.broker import Node, NodeSettings, node_effects, node_events
 from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Losses, SimulatedDisk
+from kbn.simulation.disk import Disk, Losses
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Place:
     """
 
     settings: NodeSettings
-    store: SimulatedDisk
+    store: Disk
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
     wakes_at: float = inf
@@ -32,9 +32,8 @@ class Place:
     _waiting: list[node_events.Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, common: NodeSettings) -> Place:
+    def of(cls, name: str, common: NodeSettings, store: Disk) -> Place:
         """The place of a broker with settings that all share."""
-        store = SimulatedDisk()
         return cls(replace(common, name=name, store=store), store)
 
     def start(self, now: float, jitter: Callable[[], float]) -> list[node_effects.Effect]:

@@ -30,7 +30,7 @@ Some worlds have more troubles (`troubles.py`). Then these are the promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
@@ -39,7 +39,7 @@ from kbn.simulation import happenings
 from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.damage import Damage
-from kbn.simulation.disk import Losses, Spoilt
+from kbn.simulation.disk import Disk, Losses, SimulatedDisk, Spoilt
 from kbn.simulation.drawing import CALM, Contents, random_faults, random_topology
 from kbn.simulation.ledger import Interest, Ledger, Published
 from kbn.simulation.network import Network
@@ -79,12 +79,13 @@ class World:
         restless: bool = False,
         rules_change: bool = True,
         troubles: Collection[str] | None = None,
+        disks: Callable[[str], Disk] = lambda broker: SimulatedDisk(),
     ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
         In a restless one brokers move often, and peers in the middle of the network too. In two of
         three the access rules change, unless that is not wanted. `troubles` are those of the seed,
-        unless you say which.
+        unless you say which; `disks` makes the disk of each broker.
         """
         rng, limits = Random(seed), WorldLimits.of_seed(seed)
         kinds = kinds_of_seed(seed) if troubles is None else troubles
@@ -98,6 +99,7 @@ class World:
             seed=seed,
             faults=faults,
             ticks=True,
+            disks=disks,
             advertisements=rng.random() < 0.3,
             authorizer=access.in_force,
             broker_token=TOKEN,
