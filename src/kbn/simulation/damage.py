@@ -69,7 +69,8 @@ class Damage:
     def _lose_subscription(self, name: str, id: int) -> None:
         interest = self._ledger.interests[name].get(id)
         client: SimulatedClient | None = self._network.clients.get(name)
-        if interest is not None and client is not None:
+        if interest is None:
+            return
+        interest.is_lost, interest.in_force_at = True, None
+        if client is not None:
             interest.begin_again(client.barrier())
-        elif interest is not None:
-            interest.in_force_at = None

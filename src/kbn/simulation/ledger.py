@@ -25,6 +25,12 @@ class Interest:
     in_force_at: float | None = None
     given_up_at: float | None = None
     is_unsubscribed: bool = False
+    is_lost: bool = False  # by a disk: its broker does not know what it was
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its broker knows it, and can tell whether the client may have it."""
+        return not self.is_unsubscribed and not self.is_lost
 
     def begin_again(self, request: int) -> None:
         """What was owed for it is not any more; it counts again from when it is in force."""
@@ -121,7 +127,7 @@ class Ledger:
             request = interest.request or 0
             is_waiting = interest.in_force_at is None and interest.request is not None
             if is_waiting and client.has("barrier", request):
-                interest.in_force_at = now
+                interest.in_force_at, interest.is_lost = now, False
 
     def lost(self, ids: Iterable[NotificationId]) -> None:
         """A disk has lost these: nobody is owed them any more."""

@@ -368,8 +368,7 @@ class World:
         interests = self.ledger.interests.get(client)
         if interests is None:
             return
-
-        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        held = {i: each.subscription for i, each in interests.items() if each.is_known}
         objection = self.access.objection(client, message, held)
         if objection is not None:
             self._broken(objection)
