@@ -305,7 +305,7 @@ class Network:
 
         A running broker does not notice: over TCP it reads the wall clock only when it starts.
         """
-        self._place(name).ahead_s = ahead_s
+        self._place(name).set_clock(ahead_s)
 
     def fail_disk(self, name: str) -> None:
         """Let the disk of a broker fail from now on."""
