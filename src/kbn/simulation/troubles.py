@@ -117,7 +117,9 @@ class Troubles:
         self._later(world, lambda: world.network.slow_down(name, 0.0))
 
     def _set_a_clock(self, world: World) -> None:
-        name, jump_s = self._some_broker(world), self._rng.choice(CLOCKS_S)
+        # An epoch that a disk has lost comes from the clock: not from one beyond what epochs hold.
+        clocks_s = CLOCKS_S[:-1] if "lying" in self.kinds else CLOCKS_S
+        name, jump_s = self._some_broker(world), self._rng.choice(clocks_s)
         world.tell(f"the machine of {name} starts again, its clock {jump_s:g} s ahead")
         world.network.set_clock(name, jump_s)
         self.counts["clocks"] += 1
