@@ -417,6 +417,7 @@ class ClientRequests:
 
     def withdraw_subscription(self, session: ClientSession, id: int, error: KbnError) -> None:
         """A client may not have a subscription any more: tell it."""
+        self._network.deliver_to(session.name)  # what is on its way belongs to what is withdrawn
         self._unsubscribe(session, id)
         self._clients.withdraw(session, id)
         self.refuse(session.peer, Subscribe(id, ""), error)
