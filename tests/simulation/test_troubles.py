@@ -141,7 +141,6 @@ MUTANTS: list[tuple[str, str, Callable[..., object], str]] = [
         "never had",
     ),
     ("slow", "kbn.simulation.place.Place.happened", happened_in_turn, "is not admitted"),
-    ("lying", "kbn.simulation.disk.SimulatedDisk._skip_epochs", lambda disk: None, ""),
     ("lying", "kbn.simulation.disk.SimulatedDisk.begin_lying", lose_all, "never had"),
     ("spoilt", "kbn.broker.set_aside.Aside.put", set_aside_in_silence, "never"),
     (
