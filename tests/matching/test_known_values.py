@@ -80,9 +80,7 @@ def test_a_cell_in_json_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     parsed: list[Any] = []
     parse = columns.value_from_json
-    monkeypatch.setattr(
-        columns, "value_from_json", lambda form: parsed.append(form) or parse(form)
-    )
+    monkeypatch.setattr(columns, "value_from_json", lambda form: parsed.append(form) or parse(form))
     matcher = Matcher()
     matcher.add("x #>/#> {{1}, {2, 3}} and x !#>/#> {{9}}", "nested")
     inner = Bag.of([Bag(number % 7, number % 5) for number in range(1000)])

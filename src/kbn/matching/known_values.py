@@ -26,7 +26,13 @@ class KnownValues:
     """What cells hit: their tokens one after another, and where those of each cell are."""
 
     def __init__(self) -> None:
-        self._forget(-1)
+        self._version = -1
+        self._numbers: dict[str, dict[Any, int]] = {}
+        self._bounds = np.zeros((16, 2), np.int64)
+        self._tokens = np.zeros(64, np.int64)
+        self._count = 0
+        self._token_count = 0
+        self.bytes = 0
 
     def __reduce__(self) -> tuple[type[KnownValues], tuple[()]]:
         return KnownValues, ()  # a copy finds out by itself
@@ -64,10 +70,11 @@ class KnownValues:
         return number
 
     def _forget(self, version: int) -> None:
-        # Who was told of the old arrays keeps them.
+        # Who was told of the arrays keeps them: others take their place.
         self._version = version
-        self._numbers: dict[str, dict[Any, int]] = {}
+        self._numbers = {}
         self._bounds = np.zeros((16, 2), np.int64)
         self._tokens = np.zeros(64, np.int64)
-        self._count = self._token_count = 0
+        self._count = 0
+        self._token_count = 0
         self.bytes = 0
