@@ -212,9 +212,12 @@ class AttributeColumn:
         starts, ends = np.zeros(len(distinct), np.int64), np.zeros(len(distinct), np.int64)
         if index is None or len(distinct) == 0:
             return starts, ends, np.zeros(0, np.int64)
-        # A dictionary may have far more entries than rows use.
-        used = np.unique(indices) if len(distinct) > indices.shape[0] else np.arange(len(distinct))
-        cells = distinct.take(pa.array(used)).to_pylist()
+        used: Any = slice(None)
+        if len(distinct) > indices.shape[0]:  # a dictionary with more entries than rows use
+            used = np.unique(indices)
+            cells = [distinct[place].as_py() for place in used.tolist()]
+        else:
+            cells = distinct.to_pylist()
 
         def hits(cell: Any) -> tuple[int, ...]:
             value = self._converted(cell)
