@@ -367,7 +367,7 @@ def test_rows_that_change_the_matcher_while_it_loads_are_refused() -> None:
 
 
 def test_parts_may_come_while_somebody_holds_the_arrays_of_earlier_ones() -> None:
-    parts = PartTable(Matcher().index.encoder)
+    parts = PartTable(subscriptions_of(Matcher()).index.encoder)
     parts.number(Constraint("a", "=", 1))
     held = parts.arrays()
     parts.number(Constraint("a", "=", 2))
