@@ -17,9 +17,10 @@ import numpy as np
 from kbn.filters import Filter, Notification
 from kbn.matching.groups import Array
 from kbn.matching.metering import Meter, OutOfWork, costs_of, metered
+from kbn.matching.subscribers import is_key
 
 if TYPE_CHECKING:
-    from kbn.matching.matcher import Matcher
+    from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 
 NO_LIMIT = float("inf")
 EXPANDED = 4  # subscriptions of a group that are listed for one unit
@@ -40,16 +41,18 @@ class PartedMatch:
     (True, ['new'])
     """
 
-    __slots__ = ("__weakref__", "_accepted", "_attributes", "_found", "_matcher", "_meter",
+    __slots__ = ("__weakref__", "_accepted", "_attributes", "_found", "_held", "_meter",
                  "_newer", "_notification")  # fmt: skip
 
-    def __init__(self, matcher: Matcher, notification: Notification, meter: Meter) -> None:
-        self._matcher = matcher
+    def __init__(
+        self, held: IndexedSubscriptions, notification: Notification, meter: Meter
+    ) -> None:
+        self._held = held
         self._notification = notification
         self._attributes = notification.attributes
         self._meter = meter
         # Subscriptions are numbered as they come: from this one on they are asked by themselves.
-        self._newer = matcher.index.groups.subscription_count
+        self._newer = held.index.groups.subscription_count
         self._found: list[int] | None = None
         self._accepted: dict[int, bool] = {}  # what was found out by asking a group by itself
 
@@ -65,11 +68,11 @@ class PartedMatch:
         question is asked.
         """
         self._meter.begin_part(units, overdraws=overdraws)
-        with self._matcher.lock:
+        with self._held.lock:
             try:
                 if self._found is None:
                     with metered(self._meter):
-                        groups = self._matcher.index.find(self._attributes)
+                        groups = self._held.index.find(self._attributes)
                     self._found = self._older_of(groups)
                 self._ask_newer(self._found)
             except OutOfWork:
@@ -79,7 +82,7 @@ class PartedMatch:
     def keys(self) -> list[Hashable]:
         """The keys of the subscriptions that accept it, as of the last part."""
         found = [] if self._found is None else self._found
-        return [key for key in self._matcher.keys_at(found) if self._matcher.is_key(key)]
+        return [key for key in self._held.subscribers.at(found) if is_key(key)]
 
     def renumber(self, kept: Array) -> None:
         """Of all subscriptions these are kept, and numbered anew in their order."""
@@ -91,7 +94,7 @@ class PartedMatch:
 
     def _older_of(self, groups: Array) -> list[int]:
         """The subscriptions in these groups that were there when the match began."""
-        members, newer = self._matcher.index.groups.members, self._newer
+        members, newer = self._held.index.groups.members, self._newer
         found = {
             number: None for group in groups.tolist() for number in members(group) if number < newer
         }
@@ -99,10 +102,10 @@ class PartedMatch:
         return list(found)
 
     def _ask_newer(self, found: list[int]) -> None:
-        groups = self._matcher.index.groups
+        groups = self._held.index.groups
         while self._newer < groups.subscription_count:
-            (key,) = self._matcher.keys_at([self._newer])
-            if self._matcher.is_key(key) and any(
+            (key,) = self._held.subscribers.at([self._newer])
+            if is_key(key) and any(
                 self._is_accepted(group) for group in groups.groups_of(self._newer)
             ):
                 found.append(self._newer)
@@ -111,9 +114,9 @@ class PartedMatch:
     def _is_accepted(self, group: int) -> bool:
         found = self._accepted.get(group)
         if found is None:
-            filter = self._matcher.index.filter_of(group)
+            filter = self._held.index.filter_of(group)
             self._meter.spend(self._cost(filter))
-            found = filter.matches(self._notification, self._matcher.ontology)
+            found = filter.matches(self._notification, self._held.ontology)
             self._accepted[group] = found
         return found
 
