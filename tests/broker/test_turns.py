@@ -336,3 +336,30 @@ def test_what_is_on_its_way_for_a_subscription_goes_with_it() -> None:
     id = turns.client(session.name, durable=True)
     turns.run()
     assert turns.delivered(id) == []
+
+
+def test_very_many_subscriptions_that_want_one_notification_are_listed_in_turns() -> None:
+    turns = Turns()
+    wanting = []
+    for n in range(20):
+        id = turns.client(f"c{n}")
+        for first in range(0, 1_000, 500):
+            turns.say(id, *[Subscribe(first + k, "k any", True) for k in range(500)])
+            turns.run()
+        wanting.append(id)
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, published(1, "first"), published(2, "second"))
+    assert turns.node.has_more and not turns.delivered(wanting[0])
+    turns.say(wanting[1], *[Unsubscribe(n) for n in range(10)])
+    turns.turn(events.Closed(wanting[2]))
+    turns.say(publisher, Publish(3, 0.0, content.encode({"j": 1})))
+    late = turns.client("late", Subscribe(1, "k any", True))
+    assert turns.run() > 3
+    for n in (0, 19):
+        found = [each for each in turns.heard[wanting[n]] if isinstance(each, Deliver)]
+        assert [len(each.subscriptions) for each in found] == [1_000] * 2
+    last = [each for each in turns.heard[wanting[1]] if isinstance(each, Deliver)][-1]
+    assert 990 <= len(last.subscriptions) < 1_000
+    assert turns.delivered(late)[-1] == "second"
+    assert not turns.delivered(wanting[2])

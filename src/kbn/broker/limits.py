@@ -61,7 +61,7 @@ class ClientLimits:
     """
 
     content_bytes: int = 1 << 20
-    subscriptions: int = 1_000_000
+    subscriptions: int = 100_000
     subscription_bytes: int = 1 << 30
     constraints: int = 100
     filters: int = 64
