@@ -49,9 +49,12 @@ ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 
 class Peer(NamedTuple):
-    """Whom a broker talks to; of one that it never met, `name` is the url."""
+    """Whom a broker talks to; of one that it never met, `name` is the url.
 
-    kind: Literal["broker", "client", "unmet"]
+    A "fan-out" is nobody: the store has under it what is on its way to many (`fan_out.py`).
+    """
+
+    kind: Literal["broker", "client", "unmet", "fan-out"]
     name: str
 
 
@@ -328,9 +331,13 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
 
 
 class Grant(Message, frozen=True, tag="grant"):
-    """So many notifications, in all since `Connect`, may be published."""
+    """So many notifications, in all since `Connect`, may be published; also the answer to `Alive`.
+
+    `dropped` is as in `Deliver`: who was to get nothing else is told by this.
+    """
 
     total: Sequence
+    dropped: Sequence = 0
 
 
 # Between brokers, about the link.
