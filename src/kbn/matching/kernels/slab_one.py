@@ -106,7 +106,7 @@ def _ask_first(places, count, check_start, checks, bounds, values):
 
 
 @njit(cache=True)
-def _settle(places, count, hits, hit_count, covering, slabs, codes, stamps, points, values):
+def _decide(places, count, hits, hit_count, covering, slabs, codes, stamps, points, values):
     """Ask the other checks and the whole codes where they must be; findings take the places."""
     check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
     members = slabs.members
@@ -196,7 +196,7 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points):
         kept = _ask_first(
             here, candidates, slabs.check_start, slabs.checks, slabs.checks_as_float, values
         )
-        count += _settle(
+        count += _decide(
             here, kept, hits, hit_count, covering, slabs, codes, stamps, points, values
         )
     return found[:count]
