@@ -11,6 +11,7 @@ from kbn.filters import Constraint, Filter
 from kbn.matching import Matcher, notification_table
 from kbn.matching.invariants import check_invariants
 from kbn.matching.kernels.slab_one import TOGETHER
+from kbn.matching.matcher import subscriptions_of
 
 
 def _filter(random: Random, values: int) -> Filter:
@@ -50,7 +51,7 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: i
         matcher.remove(key)
         del filters[key]
     check_invariants(matcher)
-    assert matcher.index.slabs.count > 1000
+    assert subscriptions_of(matcher).index.slabs.count > 1000
     notifications = [_notification(random, values) for _ in range(40)]
     expected = [
         {key for key, asked in filters.items() if asked.matches(notification)}
@@ -72,7 +73,7 @@ def test_one_call_finds_what_a_batch_finds_where_slabs_are_many() -> None:
         matcher.remove(key)
     for key in range(24_000, 24_100):
         matcher.add(_filter(random, 5), key)
-    assert matcher.index.slabs.slab_count > TOGETHER
+    assert subscriptions_of(matcher).index.slabs.slab_count > TOGETHER
     notifications = [_notification(random, 5) for _ in range(20)]
     rows = matcher.match_batch(notification_table(notifications), expand=False).to_pydict()
     found: list[list[int]] = [[] for _ in notifications]
