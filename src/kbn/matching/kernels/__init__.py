@@ -10,6 +10,7 @@ with kept(Path(__file__).parent):
     from kbn.matching.kernels import (
         batch,
         code,
+        covering,
         encoding,
         lane,
         layout,
@@ -23,6 +24,7 @@ __all__ = [
     "are_compiled",
     "batch",
     "code",
+    "covering",
     "encoding",
     "lane",
     "layout",
