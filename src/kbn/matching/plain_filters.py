@@ -22,7 +22,7 @@ import numpy as np
 from kbn.filters import ORDER_OPERATORS, Constraint, Family, Filter, Operator
 from kbn.matching.groups import Array, grown
 from kbn.matching.index import Index
-from kbn.matching.kernels.views import Box, Places
+from kbn.matching.kernels.views import Box, TokenPoints
 from kbn.matching.pairs import as_pair, microseconds
 
 _ON_AXES = {int: Family.NUMBER, float: Family.NUMBER, datetime: Family.TIME}
@@ -82,7 +82,7 @@ class PlainFilters:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._places = Places(
+        self._places = TokenPoints(
             np.full(64, -1, np.int32), np.zeros(64, np.float64), np.zeros(64, np.int64)
         )
         self._known = (0, 0)
@@ -138,7 +138,7 @@ class PlainFilters:
             box.present[axis] = True
         return box
 
-    def places(self) -> Places:
+    def places(self) -> TokenPoints:
         """Where the equalities among the tokens lie."""
         table, axes = self._index.table, self._index.encoder.axes
         first, known_axes = self._known
@@ -146,7 +146,7 @@ class PlainFilters:
             first = 0  # an old token may have an axis now
         if first < len(table) or known_axes != len(axes):
             arrays = (grown(each, len(table)) for each in self._places)
-            self._places = Places(*arrays)
+            self._places = TokenPoints(*arrays)
             for token in range(first, len(table)):
                 self._set_place(token, table.constraints[token])
             self._known = (len(table), len(axes))

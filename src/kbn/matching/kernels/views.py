@@ -86,7 +86,7 @@ class Box(NamedTuple):
     present: Any
 
 
-class Places(NamedTuple):
+class TokenPoints(NamedTuple):
     """Per token, the axis on which an equality of numbers or times lies, and where."""
 
     axis: Any
