@@ -24,6 +24,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription, resolve_terms
 from kbn.matching import LinearScan, Matcher
 from kbn.matching.invariants import check_invariants
+from kbn.matching.matcher import subscriptions_of
 
 
 class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
@@ -92,6 +93,10 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
             for copy, oracle in self.frozen:
                 assert set(copy.match(notification)) == oracle.match(notification)
         assert_batch_agrees(self.matcher, published)
+
+    @rule()
+    def build_anew(self) -> None:
+        subscriptions_of(self.matcher).index.rebuild()
 
     @rule()
     @precondition(lambda self: len(self.frozen) < 2)

@@ -284,16 +284,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     Everything the user may have got wrong is looked at before the store is opened.
     """
     from kbn.broker import AllowAll, NodeSettings, SqliteStore
-    from kbn.transport import (
-        AccessFile,
-        Listen,
-        OntologyFiles,
-        OntologyFolder,
-        Reporting,
-        Watch,
-        parse_url,
-        watched,
-    )
+    from kbn.transport import AccessFile, Listen, OntologyFiles, OntologyFolder, parse_url
 
     if options.trigger is not None:
         parse_url(options.trigger)
@@ -303,6 +294,9 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     authorizer = AllowAll() if options.access is None else AccessFile(options.access)
     _warm_up()
+    # These load the whole broker with its index: not before a mistake above could be told.
+    from kbn.transport import Reporting, Watch, watched
+
     settings = NodeSettings(
         options.known_as,
         routing=options.neighbours.mode.value,
