@@ -128,7 +128,7 @@ def test_a_mistyped_command_is_invalid_and_suggests(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "said", "where"),
     [
-        (["demoo"], "no such command 'demoo'. Did you mean 'demo'?", "kbn"),
+        (["demoo"], "no such command 'demoo'; did you mean 'demo'?", "kbn"),
         (["broker", "--parnt", "x"], "option: --parnt; did you mean --parent", "kbn broker"),
         (["broker", "--port", "x"], "value for '--port' / '-p': input should be", "kbn broker"),
         (["mib"], "missing argument 'PATH'", "kbn mib"),

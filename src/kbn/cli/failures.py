@@ -15,7 +15,7 @@ import re
 import typer
 
 from kbn.errors import InvalidInputError, KbnError, OntologyError
-from kbn.wording import did_you_mean
+from kbn.wording import close_names, did_you_mean
 
 DONE, FAILED, INVALID, INTERRUPTED = 0, 1, 2, 130
 
@@ -67,13 +67,11 @@ def _usage_message(error: typer.TyperException) -> str:
 
 
 def _told_by_typer(error: typer.TyperException) -> str:
-    from difflib import get_close_matches
-
     possibilities: list[str] = getattr(error, "possibilities", None) or []
     if possibilities:
-        return error.message + did_you_mean(get_close_matches(_last_word(error), possibilities))
+        return error.message + did_you_mean(close_names(_last_word(error), possibilities))
     if not isinstance(error, typer.BadParameter):
-        return error.format_message()
+        return error.format_message().replace(". Did you mean ", "; did you mean ")
     if error.message and error.param is None and error.param_hint is None:
         return error.message  # of options that do not go together: it names them itself
     plain = _lowered(error.message.removeprefix("Value error, "))

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from kbn.errors import InvalidInputError, LimitError
+from kbn.wording import close_names
 
 __all__ = [
     "BAG_OPERATORS",
@@ -182,6 +183,17 @@ def split_bag_operator(operator: AnyOperator) -> tuple[Operator, AnyOperator] | 
 def words() -> dict[str, Operator]:
     """Every spelling of a plain operator, symbols and words."""
     return dict(_SPELLINGS)
+
+
+def close_spellings(text: str) -> list[str]:
+    """How somebody who wrote this may have meant to spell an operator, best first.
+
+    >>> close_spellings("containz"), close_spellings("#>/more_specfic")[0]
+    (['contains'], '#>/more_specific')
+    """
+    head, slash, _ = text.lower().rpartition("/")
+    # Spellings are short, so one wrong letter is a large part of one.
+    return close_names(text.lower(), (head + slash + word for word in _SPELLINGS), least=0.5)
 
 
 @lru_cache(maxsize=4096)
