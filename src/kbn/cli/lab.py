@@ -34,7 +34,7 @@ RESULTS = Path("lab-results")
 
 @app.command("list", short_help="List the experiments and what each asks.")
 def list_(as_json: AsJson = False) -> None:
-    """List the experiments: what each asks, where it comes from, its scales.
+    """List the experiments: what each asks and where it comes from.
 
     \b
     Example:
@@ -48,8 +48,8 @@ def list_(as_json: AsJson = False) -> None:
     elif not found:
         remark("no experiment yet: they are modules of kbn.lab.experiments")
     else:
-        rows = ([each.name, each.question, each.source, ", ".join(each.scales)] for each in found)
-        print_table(rows, columns=["name", "question", "source", "scales"])
+        rows = ([each.name, each.question, each.source] for each in found)
+        print_table(rows, columns=["name", "question", "source"])
 
 
 def _as_json(experiment: Experiment) -> dict[str, object]:
