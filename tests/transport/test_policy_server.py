@@ -19,10 +19,10 @@ from kbn.broker.limits import ClientLimits
 from kbn.broker.store import StoreError
 from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
-from kbn.management.actions import Effect
 from kbn.management.assignments import Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
+from kbn.management.outcomes import Effect
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import PolicyServer
 from kbn.ontology import Individual, Ontology
