@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kbn.broker import AnyMessage, NotificationId
-from kbn.errors import InvalidInputError
+from kbn.simulation import happenings
 from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.disk import Losses
@@ -126,13 +126,13 @@ class World:
         """Let things happen, good and bad, then heal the world and check it."""
         for client in self.subscribers:
             for _ in range(self.rng.randint(1, 3)):
-                self._subscribe(client)
+                self.subscribe(client)
         for publisher in self.publishers:
             if self.rng.random() < 0.5:
                 publisher.advertise(self.ledger.contents.subscription())
         self.network.run_for(1.0)
         for _ in range(steps):
-            self._something_happens()
+            happenings.draw(self).act(self)
             self.access.step(self)
             self.troubles.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
@@ -151,7 +151,7 @@ class World:
             client.read()
         self._wait_until_kept()
         for publisher in self.publishers:
-            self._publish(publisher)
+            self.publish(publisher)
         self._wait_until_kept()
         self.network.run_for(2.0)
 
@@ -228,42 +228,8 @@ class World:
 
     # What happens.
 
-    def _something_happens(self) -> None:
-        slow = ["burst", "stop", "read"] if self.limits else []
-        kind = self.rng.choices(
-            [
-                *slow,
-                "publish",
-                "crash",
-                "restart",
-                "cut",
-                "mend",
-                "subscribe",
-                "unsubscribe",
-                "move",
-                "rehome",
-                "refuse",
-            ],
-            [
-                *([6, 3, 3] if self.limits else []),
-                24,
-                2,
-                5,
-                3,
-                5,
-                2,
-                1,
-                2,
-                6 if self.is_restless else 1,
-                1,
-            ],
-        )[0]
-        getattr(self, f"_{kind}_something")()
-
-    def _publish_something(self) -> None:
-        self._publish(self.rng.choice(self.publishers))
-
-    def _publish(self, publisher: SimulatedClient) -> None:
+    def publish(self, publisher: SimulatedClient) -> None:
+        """Publish something durable, and note who must have it."""
         notification = self.ledger.contents.notification()
         number = publisher.publish(notification, durable=True)
         id = NotificationId(publisher.name, publisher.epoch, number, durable=True)
@@ -272,29 +238,6 @@ class World:
             Published(id, notification, self.network.now, is_forbidden, is_forbidden)
         )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
-
-    def _burst_something(self) -> None:
-        for _ in range(self.rng.randint(2, 10)):
-            self._publish_something()
-
-    def _stop_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        if not client.core.is_moving:
-            self.tell(f"{client.name} stops reading")
-            client.stop_reading()
-
-    def _read_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        self.tell(f"{client.name} reads")
-        client.read()
-
-    def _crash_something(self) -> None:
-        self.crash(self.rng.choice(self.network.topology.brokers))
-
-    def _restart_something(self) -> None:
-        down = [n for n in self.network.topology.brokers if n not in self.network.brokers]
-        if down:
-            self.restart(self.rng.choice(down))
 
     def crash(self, name: str) -> None:
         """Stop a broker, if it runs."""
@@ -319,66 +262,8 @@ class World:
             elif interest is not None:
                 interest.in_force_at = None
 
-    def _cut_something(self) -> None:
-        if self.network.topology.links:
-            one, other = self.rng.choice(self.network.topology.links)
-            breaks = self.rng.random() < 0.5
-            self.tell(f"{one} - {other} is cut{', and the connection breaks' if breaks else ''}")
-            self.network.cut(one, other)
-            if breaks:
-                self.network.reset(one, other)
-
-    def _mend_something(self) -> None:
-        if self.network.topology.links:
-            one, other = self.rng.choice(self.network.topology.links)
-            self.tell(f"{one} - {other} is mended")
-            self.network.mend(one, other)
-
-    def _subscribe_something(self) -> None:
-        self._subscribe(self.rng.choice(self.subscribers))
-
-    def _unsubscribe_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        interests = self.ledger.interests[client.name]
-        if interests:
-            id = self.rng.choice(sorted(interests))
-            interests[id].given_up_at = self.network.now
-            interests[id].is_unsubscribed = True
-            client.unsubscribe(id)
-            self.tell(f"{client.name} gives up {id}")
-
-    def _move_something(self) -> None:
-        client = self.rng.choice([*self.subscribers, *self.publishers])
-        to = self.rng.choice(self.network.topology.brokers)
-        self.tell(f"{client.name} is to move to {to}")
-        client.move(to)
-
-    def _rehome_something(self) -> None:
-        if "lying" in self.troubles.kinds:
-            return  # a broker that forgets where it has moved to is for a person to mend
-        name, to = (self.rng.choice(self.network.topology.brokers) for _ in range(2))
-        try:
-            self.network.move_broker(name, to, self._one_to_leave(name))
-        except InvalidInputError:
-            return
-        self.tell(f"{name} is to move to {to}")
-
-    def _refuse_something(self) -> None:
-        """Somebody comes who has no token: nobody may notice."""
-        at = self.rng.choice(self.network.topology.brokers)
-        name = f"x{len(self.network.clients)}"
-        self.tell(f"{name} comes to {at} without a token")
-        self.network.client(name, at=at, token="").subscribe("x >= 0")
-
-    def _one_to_leave(self, name: str) -> str | None:
-        """One of several neighbours, in a restless world."""
-        broker = self.network.brokers.get(name)
-        if broker is None or not self.is_restless:
-            return None
-        ups = [each.name for each in broker.neighbours.values() if each.role != "child"]
-        return self.rng.choice(ups) if ups else None
-
-    def _subscribe(self, client: SimulatedClient) -> None:
+    def subscribe(self, client: SimulatedClient) -> None:
+        """Subscribe to something, and note from when on it is owed."""
         subscription = self.ledger.contents.subscription()
         id = client.subscribe(subscription)
         request = client.barrier()
