@@ -451,6 +451,13 @@ def test_a_durable_client_has_so_much_unacked_and_is_told_what_it_lost(
     assert all(m.dropped == lost for m in deliveries if isinstance(m, Deliver))
 
 
+def test_a_client_that_is_to_get_nothing_else_is_told_what_it_lost_too() -> None:
+    talk = Talk(limits=ClientLimits(unacked_bytes=100))
+    talk.say(ANN, Connect("ann", 1, durable=True, token="t"), Subscribe(1, "k any", True))
+    talk.say(BOB, Connect("bob", 1), published(1, "x" * 200, durable=True))
+    assert talk.say(ANN, Alive()) == [Grant(ClientLimits().publish_ahead, dropped=1)]
+
+
 def test_publishers_wait_for_a_blocking_client_only_so_long() -> None:
     limits = ClientLimits(queue=40, publish_ahead=10, block_s=5.0)
     talk = Talk(limits=limits)

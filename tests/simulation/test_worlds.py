@@ -22,15 +22,10 @@ BATCHES = [
 ]
 
 
-# Found when disks came to fail, and not understood yet: mend it first.
-STILL_BROKEN = {603}
-
-
 @pytest.mark.parametrize("first", BATCHES)
 def test_nothing_is_lost_doubled_or_disordered_whatever_goes_wrong(first: int) -> None:
     for seed in range(first, first + BATCH):
-        if seed not in STILL_BROKEN:
-            World.swarm(seed).run()
+        World.swarm(seed).run()
 
 
 BROKEN_ONCE = [

@@ -159,7 +159,8 @@ class ClientRequests:
                 self._clients.told_hops(message, session)
                 self._changes.of_hops(session.name)
             case Alive():
-                self._outbox.send(peer, Grant(session.publications.granted))
+                granted, dropped = session.publications.granted, session.deliveries.dropped
+                self._outbox.send(peer, Grant(granted, dropped))
             case Connect():
                 raise AssertionError("a connection begins elsewhere")
             case _:

@@ -4,7 +4,8 @@ Deliveries that may be lost wait in a bounded queue; those to a durable client w
 until it acknowledges them, and are bounded, too. Both are sent as far as the client's credit goes.
 
 **At the bound** the oldest are dropped and counted. The client is told the count with each
-delivery; of a durable client the store keeps it, and it is told when the client connects. A client
+delivery and each `Grant`; of a durable client the store keeps it, and it is told when the client
+connects. A client
 that may *block* is spared that for a time: its publishers wait from when it is *full*, a quarter of
 the bound, until it is back at an eighth of it; but no longer than `block_s`.
 """

@@ -328,9 +328,13 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
 
 
 class Grant(Message, frozen=True, tag="grant"):
-    """So many notifications, in all since `Connect`, may be published."""
+    """So many notifications, in all since `Connect`, may be published; also the answer to `Alive`.
+
+    `dropped` is as in `Deliver`: who was to get nothing else is told by this.
+    """
 
     total: Sequence
+    dropped: Sequence = 0
 
 
 # Between brokers, about the link.

@@ -255,7 +255,9 @@ class ClientCore:
             case PubAck(number, refused):
                 if not session.is_former:  # what it has stored, another was sent again
                     self._stored(number, refused)
-            case Grant(total):
+            case Grant(total, dropped):
+                if dropped > session.inbox.dropped:
+                    self._handover.lost(dropped, session)
                 if session is self._sessions.home:
                     self._publisher.grant(total)
                     self._mover.publish()
