@@ -11,6 +11,7 @@ from kbn.cli.output import (
     AsJson,
     print_json,
     print_table,
+    print_text,
     progress,
     remark,
     remark_on_compiling,
@@ -121,4 +122,4 @@ def _print(result: Result, as_json: bool) -> None:
         rows = ([shown(row[c]) for c in columns] for row in table.data.to_pylist())
         print_table(rows, columns=columns, title=table.title or table.name)
         for note in table.notes:
-            typer.echo(note)
+            print_text(note)
