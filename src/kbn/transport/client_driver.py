@@ -94,9 +94,7 @@ class ClientDriver:
         except TimeoutError:
             await self.end()
             problem = self._problem or f"{self.url} does not answer"
-            raise TransportError(
-                f"{problem}; tried for {timeout_s:g} s: is a broker running there?"
-            ) from None
+            raise TransportError(f"{problem} (tried for {timeout_s:g} s)") from None
         except BaseException:
             await self.end()
             raise

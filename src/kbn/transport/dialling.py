@@ -57,13 +57,15 @@ def reason_of(error: Exception) -> str:
     """Why there is no connection, without the address, which the message has already.
 
     >>> reason_of(ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 7420)"))
-    'connection refused'
+    'connection refused: no broker listens there'
     >>> reason_of(TimeoutError())
     'no answer'
     """
     # A name with several addresses gives an OSError without a number, but for those in its text.
     if isinstance(error, ConnectionRefusedError) or f"[Errno {ECONNREFUSED}]" in str(error):
-        return "connection refused"
+        return "connection refused: no broker listens there"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
     return str(error) or "no answer"
 
 
