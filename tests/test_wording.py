@@ -48,6 +48,7 @@ def test_a_far_fetched_name_is_not_suggested() -> None:
 
 
 def test_only_what_is_about_as_close_as_the_closest_is_suggested() -> None:
+    assert close_names("=>", ["=", ">", ">=", "<="]) == [">="]
     assert close_names("engine", ["engines", "baseline"]) == ["engines"]
     assert close_names("epoch", ["epoch_s", "epoch_ms", "iso"]) == ["epoch_s", "epoch_ms"]
 

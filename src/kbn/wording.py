@@ -56,10 +56,14 @@ def close_names(given: str, known: Iterable[str], least: float = LIKENESS_MIN) -
 
 
 def _likeness(given: str, name: str) -> float:
-    """From 0 to 1: how much of the letters, in their order, two names share."""
+    """From 0 to 1: how much of the letters, in their order, two names share.
+
+    A beginning counts as the whole, and so do the same letters in another order.
+    """
     from difflib import SequenceMatcher
 
-    if len(given) >= BEGINNING_MIN and name.startswith(given):
+    is_beginning = len(given) >= BEGINNING_MIN and name.startswith(given)
+    if is_beginning or (given and sorted(given) == sorted(name)):
         return 1.0
     return SequenceMatcher(None, name, given).ratio()
 
