@@ -15,6 +15,7 @@ from msgspec.msgpack import encode as pack
 from tests.filters.small_worlds import SCALARS, random_value
 
 from kbn.broker.content import decode, encode
+from kbn.broker.content_size import value_count
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.notification import MAX_ATTRIBUTES, MAX_NAME, Notification
 from kbn.filters.values import (
@@ -246,3 +247,20 @@ def test_mutated_bytes_are_a_notification_or_invalid_input(
 def test_garbage_is_a_notification_or_invalid_input(garbage: bytes) -> None:
     with suppress(InvalidInputError):
         decode(garbage)
+
+
+@given(attributes)
+def test_values_are_counted_without_reading(given: dict[str, object]) -> None:
+    def size(value: object) -> int:
+        return 1 + (sum(map(size, value.items)) if isinstance(value, Bag) else 0)
+
+    count = 1 + sum(1 + size(value) for value in given.values())
+    padded = encode(given) + bytes(10_000)  # type: ignore[arg-type]
+    assert value_count(padded, 10_000) == count
+    assert value_count(padded, count) == count
+    assert value_count(padded, count - 1) > count - 1
+
+
+@given(st.binary(max_size=300))
+def test_values_of_anything_are_counted(content: bytes) -> None:
+    assert value_count(content, 10) >= 0

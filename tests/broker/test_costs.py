@@ -7,8 +7,17 @@ import json
 import pytest
 from tests.broker.test_broker import ANN, Talk, published
 
+from kbn.broker.contents import Contents
 from kbn.broker.limits import ClientLimits
-from kbn.broker.messages import Advertise, AnyMessage, Connect, Done, Refused, Subscribe
+from kbn.broker.messages import (
+    Advertise,
+    AnyMessage,
+    Connect,
+    Done,
+    Publish,
+    Refused,
+    Subscribe,
+)
 
 
 def strings(count: int, operator: str = "#>/*") -> str:
@@ -72,3 +81,27 @@ def test_limits_of_cost_are_settings() -> None:
     talk.say(ANN, Connect("ann", 1))
     asked: list[AnyMessage] = [Subscribe(1, strings(9_999), False)]
     assert talk.say(ANN, *asked) == [Done("subscribe", 1)]
+
+
+TINY = {
+    "numbers": b"\x81\xa1a\xdd\x00\x0f\x00\x00" + b"\x01" * 0xF0000,
+    "empty bags": b"\x81\xa1a\xdd\x00\x0f\x00\x00" + b"\x90" * 0xF0000,
+    "terms": b"\x81\xa1a\xdd\x00\x05\x00\x00" + b"\xd4\x01x" * 0x50000,
+    "attributes": b"\xdf\x00\x02\x00\x00" + b"".join(b"\xa5%05x\x01" % n for n in range(0x20000)),
+    "bags of bags": b"\x81\xa1a\xdc\x0f\xff" + (b"\xdc\x00\xf0" + b"\x01" * 240) * 0xFFF,
+}
+
+
+@pytest.mark.parametrize("encoded", TINY.values(), ids=TINY.keys())
+def test_a_notification_of_very_many_tiny_values_is_refused_unread(
+    encoded: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = Talk()
+    talk.say(ANN, Connect("ann", 1))
+    reads: list[bytes] = []
+    monkeypatch.setattr(Contents, "_decoded", lambda self, encoded: reads.append(encoded))
+    talk.broker.work.begin()
+    assert talk.broker.is_ready_for(encoded, ANN)
+    refused = talk.say(ANN, Publish(1, 0.0, encoded))[0]
+    assert isinstance(refused, Refused) and "values in a notification" in refused.reason
+    assert not reads and talk.broker.work.done < 10_000

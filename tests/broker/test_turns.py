@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
-from kbn.broker import MemoryStore, Node, NodeSettings, ServerLimits, content, wire
+from kbn.broker import (
+    MemoryStore,
+    Node,
+    NodeSettings,
+    ServerLimits,
+    SqliteStore,
+    Store,
+    content,
+    wire,
+)
 from kbn.broker.messages import (
     AnyMessage,
     Connect,
     Credit,
     Deliver,
+    DeliverAck,
     Done,
+    Leave,
+    Left,
     Peer,
     PubAck,
     Publish,
@@ -18,6 +31,7 @@ from kbn.broker.messages import (
     Unsubscribe,
 )
 from kbn.broker.node import effects, events
+from kbn.errors import InvalidInputError
 
 BUDGET = 5_000
 # A turn may end with one step more than its budget: the largest that cannot be divided.
@@ -27,14 +41,23 @@ TURN_MAX = BUDGET + 5_000
 class Turns:
     """A node and its clients; every turn is looked at."""
 
-    def __init__(self) -> None:
-        limits = ServerLimits(turn_work=BUDGET)
-        settings = NodeSettings("b", store=MemoryStore(), server_limits=limits)
-        self.node = Node(settings, 1.0)
-        self.node.start(1.0)
+    def __init__(self, store: Store | None = None) -> None:
+        self.store: Store = MemoryStore() if store is None else store
+        self.start()
         self.heard: dict[int, list[AnyMessage]] = {}
         self.paused: set[int] = set()
         self.ids = count(1)
+
+    def start(self) -> None:
+        limits = ServerLimits(turn_work=BUDGET)
+        settings = NodeSettings("b", store=self.store, server_limits=limits)
+        self.node = Node(settings, 1.0)
+        self.node.start(1.0)
+
+    def start_again(self) -> None:
+        """Stop the node as a crash does, and start another with its store."""
+        self.store.rollback()
+        self.start()
 
     def turn(self, *happened: events.Event) -> None:
         before = self.node.turns.work
@@ -68,6 +91,11 @@ class Turns:
     def say(self, id: int, *messages: AnyMessage) -> None:
         frames = [wire.encode(message)[4:] for message in messages]
         self.turn(events.Received(id, frames))
+
+    def still_without(self) -> str:
+        """A durable client that a notification is on its way to."""
+        sessions = self.node.broker.clients.items()
+        return [name for name, each in sessions if each.is_durable and each.deliveries.is_empty][-1]
 
     def delivered(self, id: int) -> list[object]:
         found = [each for each in self.heard[id] if isinstance(each, Deliver)]
@@ -111,8 +139,6 @@ def test_a_fan_out_takes_turns_and_what_the_publisher_says_next_waits_for_it() -
 
 
 def test_one_that_leaves_during_a_fan_out_still_gets_what_was_on_its_way() -> None:
-    from kbn.broker.messages import Leave, Left
-
     turns = Turns()
     wanting = [turns.client(f"c{n}", Subscribe(1, "k any", True)) for n in range(1_500)]
     publisher = turns.client("p")
@@ -219,3 +245,94 @@ def test_what_a_client_said_that_is_gone_is_not_matched() -> None:
     turns.turn(events.Closed(publisher))
     gone = turns.node.broker.disconnected(Peer("client", "p"), 1.0)
     assert not gone and turns.run() < 100
+
+
+DURABLE = 900
+
+
+def durable_turns(store: Store | None = None) -> tuple[Turns, int]:
+    """A node with very many durable clients, which are away, and a publisher."""
+    turns = Turns(store)
+    for n in range(DURABLE):
+        id = turns.client(f"d{n}", Subscribe(1, "k any", True), durable=True)
+        turns.turn(events.Closed(id))
+    publisher = turns.client("p")
+    turns.run()
+    return turns, publisher
+
+
+def test_a_durable_notification_for_very_many_durable_clients_takes_turns() -> None:
+    turns, publisher = durable_turns()
+    turns.say(publisher, published(1, "first", durable=True), published(2, "second", durable=True))
+    assert PubAck(1) in turns.heard[publisher] and PubAck(2) not in turns.heard[publisher]
+    assert turns.run() > 1
+    for n in range(DURABLE):
+        id = turns.client(f"d{n}", durable=True)
+        turns.run()
+        assert turns.delivered(id) == ["first", "second"]
+
+
+def test_a_node_that_is_stopped_in_the_middle_of_a_fan_out_goes_on_where_it_was() -> None:
+    for stopped_after in range(4):
+        turns, publisher = durable_turns()
+        turns.say(publisher, published(1, "first", durable=True))
+        assert PubAck(1) in turns.heard[publisher]
+        for _ in range(stopped_after):
+            turns.turn()
+        assert turns.node.has_more
+        turns.start_again()
+        assert turns.node.has_more, "it goes on by itself"
+        publisher = turns.client("p", published(2, "second", durable=True), published=1)
+        turns.run()
+        assert PubAck(2) in turns.heard[publisher]
+        found = []
+        for n in range(DURABLE):
+            id = turns.client(f"d{n}", durable=True)
+            turns.run()
+            found.append(turns.delivered(id))
+        assert found == [["first", "second"]] * DURABLE
+        assert not turns.store.marks("fan-out/")
+        assert not turns.store.unacked_count(Peer("fan-out", ""))
+
+
+def test_a_file_keeps_whom_a_notification_is_still_for(tmp_path: Path) -> None:
+    turns, publisher = durable_turns(SqliteStore(tmp_path / "b.db"))
+    turns.say(publisher, published(1, "first", durable=True))
+    turns.turn()
+    assert PubAck(1) in turns.heard[publisher] and turns.node.has_more
+    turns.store.close()
+    turns.store = SqliteStore(tmp_path / "b.db")
+    turns.start()
+    turns.run()
+    counts = {turns.store.unacked_count(Peer("client", f"d{n}")) for n in range(DURABLE)}
+    assert counts == {1} and not turns.store.unacked_count(Peer("fan-out", ""))
+    turns.store.close()
+
+
+def test_one_that_left_during_a_fan_out_and_came_again_does_not_get_it_twice() -> None:
+    turns, publisher = durable_turns()
+    turns.say(publisher, published(1, "first", durable=True))
+    last = turns.still_without()
+    id = turns.client(last, Leave(7), durable=True)
+    assert turns.node.has_more
+    turns.say(id, DeliverAck(2**60))
+    assert turns.delivered(id) == ["first"] and turns.heard[id][-1] == Left(7)
+    turns.turn(events.Closed(id))
+    again = turns.client(last, Subscribe(1, "k any", True), durable=True)
+    turns.start_again()
+    again = turns.client(last, durable=True)
+    turns.run()
+    assert turns.delivered(again) == []
+
+
+def test_what_is_on_its_way_for_a_subscription_goes_with_it() -> None:
+    turns, publisher = durable_turns()
+    turns.say(publisher, published(1, "first", durable=True))
+    assert turns.node.has_more
+    session = turns.node.broker.clients[turns.still_without()]
+    requests = turns.node.broker._requests
+    requests.withdraw_subscription(session, 1, InvalidInputError("not any more"))
+    turns.run()
+    id = turns.client(session.name, durable=True)
+    turns.run()
+    assert turns.delivered(id) == []

@@ -111,6 +111,7 @@ class Broker:
         mover.give_up_unfinished(parts.sequences)
         for kept in parts.store.clients():
             requests.restore(kept)
+        parts.router.restore()
         authorizer = parts.settings.authorizer
         self._access = AccessChange(authorizer, parts.outbox, parts.clients, requests)
         self._access.obey()
@@ -288,6 +289,7 @@ class Broker:
         """Do what is due by the clock: greet, repeat, give up on the silent."""
         self._outbox.now = now
         self._heartbeat.tick()
+        self._facts.rounds.tick()
         return self._finish()
 
     def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:

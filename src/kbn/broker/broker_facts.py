@@ -5,19 +5,23 @@ from __future__ import annotations
 from kbn.broker.administration import status_of
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.client_requests import ClientRequests
+from kbn.broker.client_rounds import ClientRounds
 from kbn.broker.incoming import Incoming
 from kbn.broker.parts import Parts
+
+LISTED_COST = 4  # units of work for each client in a status
 
 
 class BrokerFacts:
     """What one broker tells of itself."""
 
-    __slots__ = ("_incoming", "_parts", "_requests")
+    __slots__ = ("_incoming", "_parts", "_requests", "rounds")
 
     def __init__(self, parts: Parts, requests: ClientRequests, incoming: Incoming) -> None:
         self._parts = parts
         self._requests = requests
         self._incoming = incoming
+        self.rounds = ClientRounds(parts.clients)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -47,8 +51,10 @@ class BrokerFacts:
     def status(self) -> BrokerStatus:
         """What a person wants to know of this broker."""
         parts = self._parts
-        table, clients, neighbours = parts.interests.table, parts.clients, parts.neighbours
+        table, neighbours = parts.interests.table, parts.neighbours
         roots = table.roots
+        clients, totals = self.rounds.told()
+        parts.outbox.work.done += LISTED_COST * len(clients)
         return status_of(
             {
                 "broker": parts.name,
@@ -61,7 +67,8 @@ class BrokerFacts:
                 "advertisements": len(parts.interests.advertisements),
                 "store_bytes": parts.store.used_bytes,
                 "counts": self.counts,
-                "clients": [clients.status(each) for each in clients.by_name.values()],
+                "clients": tuple(clients),
+                "totals": totals,
                 "neighbours": [neighbours.status(each) for each in neighbours.by_name.values()],
             }
         )

@@ -16,6 +16,22 @@ class ClientStatus(Struct, frozen=True):
     queued_bytes: int = 0
 
 
+class ClientTotals(Struct, frozen=True):
+    """Of all clients: how many are connected or away, what waits for them, and the most for one.
+
+    `queued` is in memory, `unacked` in the store.
+    """
+
+    connected: int = 0
+    away: int = 0
+    queued: int = 0
+    queued_max: int = 0
+    queued_bytes: int = 0
+    unacked: int = 0
+    unacked_max: int = 0
+    unacked_bytes: int = 0
+
+
 class NeighbourStatus(Struct, frozen=True):
     broker: str
     role: str
@@ -67,7 +83,11 @@ class TurnStatus(Struct, frozen=True):
 
 
 class BrokerStatus(Struct, frozen=True):
-    """All of it; the last five fields come from the node around the broker."""
+    """All of it.
+
+    Of very many `clients` only some are listed, those that lost most first; `totals` has all. From
+    `connections` on, the fields come from the node around the broker.
+    """
 
     broker: str
     epoch: int
@@ -81,6 +101,7 @@ class BrokerStatus(Struct, frozen=True):
     clients: tuple[ClientStatus, ...]
     neighbours: tuple[NeighbourStatus, ...]
     store_bytes: int = 0
+    totals: ClientTotals = ClientTotals()
     connections: int = 0
     ontology_problem: str = ""
     links: tuple[LinkStatus, ...] = ()

@@ -12,6 +12,7 @@ from kbn.broker.administration import AdminBody, AdminResult, LoadOntology
 from kbn.broker.changes import Changes
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
+from kbn.broker.content_size import value_count
 from kbn.broker.contents import Contents
 from kbn.broker.fields import SECONDS_MAX, shortened
 from kbn.broker.interests import Interests
@@ -52,6 +53,8 @@ from kbn.filters import Notification, Subscription
 
 EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
 CONTENT_LOOKED_INTO = 2_048  # bytes: with less there is not too much in it
+
+VALUES_COUNTED = 5  # of a content, for one unit of work
 
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
@@ -342,7 +345,7 @@ class ClientRequests:
         if session is None or not session.is_connected:
             return True
         try:
-            session.limits.check_content(len(content))
+            self._check_content(content, session)
             if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
                 found = self._contents.read(content)
                 session.limits.check_notification(found, len(content))
@@ -350,9 +353,18 @@ class ClientRequests:
             return True
         return False
 
+    def _check_content(self, content: bytes, session: ClientSession) -> None:
+        """Raise `LimitError` when a content is too large to be read."""
+        limits = session.limits
+        limits.check_content(len(content))
+        if len(content) > limits.values and not self._contents.is_open(content):
+            count = value_count(content, limits.values)
+            self._outbox.work.done += min(count, limits.values) // VALUES_COUNTED
+            limits.check_values(count)
+
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
-        session.limits.check_content(len(publish.content))
+        self._check_content(publish.content, session)
         if not abs(publish.time) <= SECONDS_MAX:
             raise InvalidInputError("a notification's time of publication is no number")
         notification = self._contents.read(publish.content)
@@ -418,6 +430,7 @@ class ClientRequests:
 
     def withdraw_subscription(self, session: ClientSession, id: int, error: KbnError) -> None:
         """A client may not have a subscription any more: tell it."""
+        self._network.deliver_to(session.name)  # what is on its way belongs to what is withdrawn
         self._unsubscribe(session, id)
         self._clients.withdraw(session, id)
         self.refuse(session.peer, Subscribe(id, ""), error)

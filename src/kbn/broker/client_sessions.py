@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec import msgpack
 
 from kbn.broker.access import Permission
+from kbn.broker.broker_status import ClientStatus
 from kbn.broker.client_session import ClientSession
 from kbn.broker.deliveries import Deliveries
 from kbn.broker.fields import Sequence
@@ -79,6 +79,7 @@ class ClientSessions:
         self._publishers = PublisherMarks(store, aside, outbox.now)
         self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
         self.owners = Owners(store)
+        self.when_forgotten: Callable[[str], None] = lambda name: None
 
     # Coming and going.
 
@@ -136,6 +137,7 @@ class ClientSessions:
             self._store.unmark(WITHDRAWN + session.name)
             self._store.unmark(FORMER + session.name)
             self.owners.forget(session.name)
+        self.when_forgotten(session.name)
         self.by_name.pop(session.name, None)
         self._ready.pop(session.name, None)
         self.release_publishers(session)
@@ -441,17 +443,17 @@ class ClientSessions:
         return [name for name, session in self.by_name.items() if session.subscriptions]
 
     @staticmethod
-    def status(session: ClientSession) -> dict[str, Any]:
+    def status(session: ClientSession) -> ClientStatus:
         """What a person wants to know of a client."""
         deliveries = session.deliveries
         unacked = deliveries.unacked
-        return {
-            "client": session.name,
-            "connected": session.is_connected,
-            "durable": unacked is not None,
-            "subscriptions": len(session.subscriptions),
-            "queued": len(deliveries.queue) if unacked is None else len(unacked),
-            "queued_bytes": deliveries.queue.size if unacked is None else unacked.size,
-            "dropped": deliveries.dropped,
-            "published": session.publications.published,
-        }
+        return ClientStatus(
+            session.name,
+            session.is_connected,
+            unacked is not None,
+            len(session.subscriptions),
+            len(deliveries.queue) if unacked is None else len(unacked),
+            deliveries.dropped,
+            session.publications.published,
+            deliveries.queue.size if unacked is None else unacked.size,
+        )

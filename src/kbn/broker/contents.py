@@ -110,6 +110,10 @@ class Contents:
             return True
         return not self.open(encoded) or self._go_on(encoded, table, overdraws=False)
 
+    def is_open(self, encoded: bytes) -> bool:
+        """Whether a content was read, and is kept."""
+        return encoded in self._prepared or encoded in self._known
+
     def open(self, encoded: bytes) -> bool:
         """Read a content and keep it until it is `handled`; False when it cannot be read."""
         if encoded in self._prepared:

@@ -16,11 +16,11 @@ class Kept:
 
     __slots__ = ("_body", "_key", "_store", "envelope")
 
-    def __init__(self, store: Store, envelope: Envelope) -> None:
+    def __init__(self, store: Store, envelope: Envelope, key: int | None = None) -> None:
         self.envelope = envelope
         self._store = store
         self._body: bytes | None = None
-        self._key: int | None = None
+        self._key = key
 
     def body(self) -> bytes:
         """The envelope in bytes."""

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from kbn.errors import LimitError
-from kbn.filters import Notification, Subscription, SubscriptionSize, notification_size
+from kbn.filters import (
+    MAX_ATTRIBUTES,
+    Notification,
+    Subscription,
+    SubscriptionSize,
+    notification_size,
+)
 
 
 class LimitsGiven(TypedDict, total=False):
@@ -103,6 +109,15 @@ class ClientLimits:
     def check_content(self, size: int) -> None:
         if size > self.content_bytes:
             _check("bytes per notification", size, self.content_bytes)
+
+    @property
+    def values(self) -> int:
+        """No notification within the limits has more values and names."""
+        return 1 + 2 * MAX_ATTRIBUTES + self.notification_elements
+
+    def check_values(self, count: int) -> None:
+        """Raise `LimitError` when a notification has so many values that it is not read."""
+        _check("values in a notification", count, self.values)
 
     def check_notification(self, notification: Notification, size: int) -> None:
         """Raise `LimitError` when a notification of that many bytes has too much in its bags."""

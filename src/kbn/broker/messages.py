@@ -49,9 +49,12 @@ ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 
 class Peer(NamedTuple):
-    """Whom a broker talks to; of one that it never met, `name` is the url."""
+    """Whom a broker talks to; of one that it never met, `name` is the url.
 
-    kind: Literal["broker", "client", "unmet"]
+    A "fan-out" is nobody: the store has under it what is on its way to many (`fan_out.py`).
+    """
+
+    kind: Literal["broker", "client", "unmet", "fan-out"]
     name: str
 
 

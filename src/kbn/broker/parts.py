@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from kbn.broker.client_sessions import ClientSessions
+from kbn.broker.fan_out import FanOuts
 from kbn.broker.interests import Interests
 from kbn.broker.mark_forms import EPOCH_MAX, set_aside_unreadable
 from kbn.broker.messages import Peer
@@ -82,7 +83,8 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
     )
     waves = Waves(name, epoch, neighbours.traffic.send_wave)
     room = Room(settings.broker_limits, store, outbox, clients.free_most)
-    router = Router(store, outbox, clients, neighbours, interests, room)
+    fan_outs = FanOuts(clients, store, sequences, aside, outbox.work)
+    router = Router(store, outbox, clients, neighbours, interests, room, fan_outs)
     router.uses_advertisements = settings.advertisements
     shape = Shape(neighbours, store, adapts=settings.adapts)
     return Parts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kbn.broker.routing_table import Wanted
@@ -33,7 +33,7 @@ Hop = TypeVar("Hop", bound=NextHop)
 class Targets(NamedTuple, Generic[Hop]):
     """Clients with those of their subscriptions that want it, and neighbours."""
 
-    clients: Mapping[str, Iterable[int]]
+    clients: Mapping[str, Mapping[int, None]]
     neighbours: list[Hop]
 
 

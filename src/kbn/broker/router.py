@@ -14,7 +14,7 @@ from kbn.broker.chores import Chores
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.contents import Contents
-from kbn.broker.fan_out import AT_ONCE, FanOuts
+from kbn.broker.fan_out import FanOuts
 from kbn.broker.interests import Interests
 from kbn.broker.kept import Kept
 from kbn.broker.messages import Envelope, Peer
@@ -44,12 +44,13 @@ class Router:
         neighbours: NeighbourSessions,
         interests: Interests,
         room: Room,
+        fan_outs: FanOuts,
     ) -> None:
         self.forwarded = 0
         self.uses_advertisements = False
         self.contents = Contents(outbox.work)
         self.chores = Chores(outbox.work)
-        self.fan_outs = FanOuts(clients)
+        self.fan_outs = fan_outs
         self._store = store
         self._outbox = outbox
         self._clients = clients
@@ -89,15 +90,22 @@ class Router:
         kept = Kept(self._store, envelope)
         for neighbour in targets.neighbours:
             self.pass_on(neighbour, kept)
-        if len(targets.clients) <= AT_ONCE:
+        if self.fan_outs.is_small(targets.clients):
             for name, ids in targets.clients.items():
                 self._clients.deliver(name, ids, kept, publisher)
         else:
             sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
-            self.chores.start(self.fan_outs.begin(targets.clients, kept, publisher), sender)
+            rest = self.fan_outs.begin(targets.clients, kept, publisher, sender)
+            if rest is not None:
+                self.chores.add(rest, sender)
         if envelope.durable and neighbours.unmet and not is_repetition:
             for url, queue in neighbours.unmet.keep(kept):
                 self._room.queued(url, queue)
+
+    def restore(self) -> None:
+        """Go on with what was on its way to many when the broker was stopped."""
+        for rest, sender in self.fan_outs.restore():
+            self.chores.add(rest, sender)
 
     def pass_on(self, neighbour: Neighbour, kept: Kept) -> None:
         """Send a notification to a neighbour."""

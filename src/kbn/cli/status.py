@@ -99,7 +99,7 @@ def _print(about: dict[str, Any]) -> None:
     typer.echo()
     _print_rates(about)
     _print_neighbours(about)
-    _print_clients(about["clients"])
+    _print_clients(about["clients"], about["totals"]["connected"] + about["totals"]["away"] - 1)
 
 
 def _print_rates(about: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _state(link: dict[str, Any]) -> str:
     return state_of(link) + ("" if link["in_tree"] else ", spare")
 
 
-def _print_clients(clients: list[dict[str, Any]]) -> None:
+def _print_clients(clients: list[dict[str, Any]], in_all: int) -> None:
     if not clients:
         return
     # Those in trouble first.
@@ -155,5 +155,6 @@ def _print_clients(clients: list[dict[str, Any]]) -> None:
     typer.echo()
     columns = ("client", "state", "kept", "subscriptions", "queued", "dropped", "published")
     print_table(rows, columns=columns)
-    if len(clients) > CLIENTS_SHOWN_MAX:
-        typer.echo(f"… and {len(clients) - CLIENTS_SHOWN_MAX} more; --json has all")
+    if in_all > CLIENTS_SHOWN_MAX:
+        all_listed = "; --json has all" if len(clients) >= in_all else ""
+        typer.echo(f"… and {in_all - CLIENTS_SHOWN_MAX} more{all_listed}")

@@ -79,7 +79,7 @@ def metrics_text(
     families = (
         _counters(status["counts"]),
         _of_table(status, healthy),
-        _of_clients(status["clients"]),
+        _of_clients(status["totals"]),
         _of_neighbours(status["neighbours"]),
         _of_turns(status["turns"], times),
         _of_commits(commits),
@@ -125,21 +125,20 @@ def _of_table(status: Mapping[str, Any], healthy: bool) -> Iterator[str]:
     yield from _gauge("kbn_advertisements", "Advertisements known.", status["advertisements"])
 
 
-def _of_clients(clients: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    here = sum(each["connected"] for each in clients)
+def _of_clients(totals: Mapping[str, int]) -> Iterator[str]:
     yield from _family(
         "kbn_clients", "gauge", "Clients, attached or kept while they are away.",
-        [({"state": "connected"}, here), ({"state": "away"}, len(clients) - here)],
+        [({"state": state}, totals[state]) for state in ("connected", "away")],
     )  # fmt: skip
-    queued = [each["queued"] for each in clients if not each["durable"]]
-    unacked = [each["queued"] for each in clients if each["durable"]]
-    yield from _gauge("kbn_clients_queued", "Deliveries waiting for clients.", sum(queued))
-    yield from _gauge("kbn_clients_queued_max", "The longest such queue.", max(queued, default=0))
-    yield from _gauge("kbn_clients_unacked", "Durable deliveries kept for clients.", sum(unacked))
-    yield from _gauge("kbn_clients_unacked_max", "The most kept for one.", max(unacked, default=0))
-    for kind, durable in (("queued", False), ("unacked", True)):
-        sizes = [each["queued_bytes"] for each in clients if each["durable"] == durable]
-        yield from _gauge(f"kbn_clients_{kind}_bytes", "Bytes of these.", sum(sizes))
+    for name, meaning in (
+        ("queued", "Deliveries waiting for clients."),
+        ("queued_max", "The longest such queue."),
+        ("unacked", "Durable deliveries kept for clients."),
+        ("unacked_max", "The most kept for one."),
+        ("queued_bytes", "Bytes of these."),
+        ("unacked_bytes", "Bytes of these."),
+    ):
+        yield from _gauge(f"kbn_clients_{name}", meaning, totals[name])
 
 
 def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
