@@ -80,16 +80,18 @@ def run(
       kbn lab run operator-cost --scale paper --seed 7 --out results --json
     """
     from kbn.lab import experiment, report
+    from kbn.pages import plots
 
     found = experiment.find(name)
+    plots.require()
     out.mkdir(parents=True, exist_ok=True)
     require_folder(out)
     remark_on_compiling()
     with progress() as show:
         result = experiment.conduct(found, scale, seed=seed, progress=show)
     _print(result, as_json)
-    plots = report.save(result, found, out)
-    kept = f"{counted(len(result.tables), 'table')}, {counted(len(plots), 'plot')}"
+    drawn = report.save(result, found, out)
+    kept = f"{counted(len(result.tables), 'table')}, {counted(len(drawn), 'plot')}"
     remark(f"kept in {out / name}: {kept}")
 
 
