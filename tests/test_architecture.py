@@ -172,7 +172,9 @@ def names_for_type_checkers(tree: ast.Module) -> dict[str, str]:
     block = next(node for node in tree.body if isinstance(node, ast.If))
     assert ast.unparse(block.test) == "TYPE_CHECKING"
     return {
-        alias.asname or alias.name: str(node.module)
+        alias.asname or alias.name: f"{node.module}:{alias.name}"
+        if alias.asname
+        else str(node.module)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names

@@ -30,7 +30,12 @@ PAGES = sorted(
 )
 RUNNABLE = ("kbn", "cat", "echo", "ls", "sh")
 # Pages that start brokers and engines by the dozen.
-MANY_PROCESSES = ("docs/how-to/run-an-overlay.md", "docs/reference/benchmarks.md")
+MANY_PROCESSES = (
+    "docs/how-to/look-after-a-store.md",
+    "docs/how-to/run-an-overlay.md",
+    "docs/reference/access-file.md",
+    "docs/reference/benchmarks.md",
+)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 300
 

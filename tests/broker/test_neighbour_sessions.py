@@ -23,11 +23,12 @@ from kbn.broker.messages import (
     Wave,
 )
 from kbn.broker.neighbour import Neighbour
-from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.neighbour_sessions import NeighbourSessions
 from kbn.broker.neighbour_traffic import FORWARDED_AHEAD_MAX, UNHEARD_BYTES_MAX
 from kbn.broker.outbox import Outbox
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
+from kbn.broker.topology import Routing
 from kbn.broker.unacked import UnackedQueue
 from kbn.errors import InvalidInputError
 

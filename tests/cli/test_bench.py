@@ -54,9 +54,7 @@ def from_files(folder: Path, wants: str = "wants.txt", posts: str = "posts.jsonl
 
 # One of each kind runs every time; those that differ from it in a number only, and those with a
 # large ontology, run with the slow tests.
-IN_SECONDS = frozenset(
-    {"equalities", "mixed", "operators", "podcast", "ranges", "service", "wide", "z20"}
-)
+IN_SECONDS = frozenset({"mixed", "operators", "podcast", "ranges"})
 
 
 @pytest.mark.parametrize(

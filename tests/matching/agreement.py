@@ -7,6 +7,7 @@ from typing import Any
 
 from kbn.filters import Notification, Subscription, matches_by_definition
 from kbn.matching import Matcher, notification_table
+from kbn.matching.index import ROWS_MIN
 from kbn.ontology import Ontology
 
 
@@ -38,7 +39,16 @@ def assert_match_agrees(
 
 
 def assert_batch_agrees(matcher: Matcher, notifications: Sequence[Notification]) -> None:
-    """A batch, expanded and by group, says what the notifications one by one say."""
+    """A batch, expanded and by group, says what the notifications one by one say.
+
+    So does one in which they stand again and again: enough for the trie to be walked once for all.
+    """
+    _assert_batch_agrees(matcher, notifications)
+    times = -(-ROWS_MIN // max(1, len(notifications)))
+    _assert_batch_agrees(matcher, [*notifications] * times)
+
+
+def _assert_batch_agrees(matcher: Matcher, notifications: Sequence[Notification]) -> None:
     table = notification_table(notifications)
     assert table.num_rows == len(notifications)
     one_by_one = [matcher.match(notification) for notification in notifications]

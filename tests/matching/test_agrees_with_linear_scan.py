@@ -94,6 +94,10 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
         assert_batch_agrees(self.matcher, published)
 
     @rule()
+    def build_anew(self) -> None:
+        self.matcher.index.rebuild()
+
+    @rule()
     @precondition(lambda self: len(self.frozen) < 2)
     def take_snapshot(self) -> None:
         self.frozen.append((self.matcher.snapshot(), self._frozen_oracle()))

@@ -16,6 +16,7 @@ from kbn.matching import Matcher
 from kbn.matching.index import TOMBSTONE
 from kbn.matching.invariants import check_invariants
 from kbn.matching.kernels.code import EMPTY
+from kbn.matching.kernels.listing import BEHIND, DEPTH, TOKEN
 from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB
 
 
@@ -63,6 +64,7 @@ def whole() -> bytes:
         matcher.remove(key)
     index = matcher.index
     assert index.slabs.slab_count > 1 and index.slabs.open_free > 0
+    assert index.trie.loose_count and (index.trie.listed[:, DEPTH] > 0).any()
     assert index.trie.blocks.shape[0] and (index.trie.chains[: index.trie.node_count] >= 0).any()
     check_invariants(matcher)
     return pickle.dumps(matcher)
@@ -163,6 +165,25 @@ def _damage_a_block(matcher: Matcher) -> None:
     matcher.index.trie.blocks[-1] += 1
 
 
+def _list_another_token(matcher: Matcher) -> None:
+    trie = matcher.index.trie
+    deep = np.flatnonzero(trie.listed[:, DEPTH] > 0)
+    trie.listed[deep[0], TOKEN] += 1
+
+
+def _skip_listed_nodes(matcher: Matcher) -> None:
+    matcher.index.trie.listed[0, BEHIND] += 1
+
+
+def _lose_a_root(matcher: Matcher) -> None:
+    root_of = matcher.index.trie.root_of
+    root_of[np.flatnonzero(root_of >= 0)[0]] = EMPTY
+
+
+def _lose_a_loose_one(matcher: Matcher) -> None:
+    matcher.index.trie.loose_count -= 1
+
+
 def _count(part: str, name: str) -> Callable[[Matcher], None]:
     def damage(matcher: Matcher) -> None:
         owner = matcher.index if part == "index" else getattr(matcher.index, part)
@@ -176,7 +197,8 @@ DAMAGES = [
     _forget_a_key, _name_an_unknown_token, _lose_a_chain, _turn_two_ranks, _say_leaf, _move_a_slot,
     _put_a_member_twice, _fail_where_it_may_pass, _pass_where_it_is_decided, _shrink_a_hull,
     _busy_a_free_place, _free_a_place, _widen_a_check, _skip_a_check, _unsort_a_grid,
-    _share_an_exact_cell, _damage_a_block,
+    _share_an_exact_cell, _damage_a_block, _list_another_token, _skip_listed_nodes, _lose_a_root,
+    _lose_a_loose_one,
     _count("groups", "dead_groups"), _count("trie", "node_count"), _count("slabs", "count"),
     _count("slabs", "open_free"), _count("slabs", "check_count"), _count("index", "placed_count"),
 ]  # fmt: skip

@@ -42,14 +42,14 @@ def test_articles_find_those_interested_while_some_come_and_go(
     for key in random.sample(range(COUNT), COUNT // 4):
         matcher.remove(key)
         del wanted[key]
-    table = literature.notifications(30, seed=7)
+    table = literature.notifications(40, seed=7)
     expected = [
         {key for key, asked in wanted.items() if asked.matches(article, literature.ontology)}
-        for article in rows_as_notifications(table, 30)
+        for article in rows_as_notifications(table, 40)
     ]
-    assert sum(map(len, expected)) > 30
+    assert sum(map(len, expected)) > 40
     assert found_in_batch(matcher, table) == expected
-    articles: list[Notification] = list(rows_as_notifications(table, 30))
+    articles: list[Notification] = list(rows_as_notifications(table, 40))
     assert [set(matcher.match(article)) for article in articles] == expected
     by_group = matcher.match_groups(articles)
     assert [set(matcher.keys_of_groups(groups)) for groups in by_group] == expected

@@ -50,7 +50,7 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: i
         del filters[key]
     check_invariants(matcher)
     assert matcher.index.slabs.count > 1000
-    notifications = [_notification(random, values) for _ in range(25)]
+    notifications = [_notification(random, values) for _ in range(40)]
     expected = [
         {key for key, asked in filters.items() if asked.matches(notification)}
         for notification in notifications

@@ -2,90 +2,90 @@
 
 from __future__ import annotations
 
-from kbn.broker import (
-    access,
-    administration,
-    content,
-    store,
-    wire,
-)
-from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
-from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, Section, digest_of
-from kbn.broker.access_trial import Caller, TrialRequest, refusal, refusal_of_broker
-from kbn.broker.administration import AdminBody, AdminResult
-from kbn.broker.broker import Broker, Routing
-from kbn.broker.broker_status import BrokerStatus
-from kbn.broker.client import (
-    ClientCore,
-    ClientSettings,
-    Confirmed,
-    Delivered,
-    Dial,
-    Effect,
-    Failed,
-    HangUp,
-    Lost,
-    Moved,
-    OntologyChanged,
-)
-from kbn.broker.client_session import ClientSession
-from kbn.broker.fields import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
-from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
-from kbn.broker.messages import (
-    VERSION,
-    Advertise,
-    Alive,
-    AnyMessage,
-    BestEffort,
-    Bye,
-    ConnAck,
-    Connect,
-    Credit,
-    Deliver,
-    Envelope,
-    Forward,
-    Frame,
-    Grant,
-    Greet,
-    NotificationId,
-    Peer,
-    Publish,
-    Refused,
-    Send,
-    Subscribe,
-    Who,
-)
-from kbn.broker.node import (
-    LinkTo,
-    Node,
-    NodeSettings,
-    Role,
-    ServerLimits,
-    notes,
-)
-from kbn.broker.node import effects as node_effects
-from kbn.broker.node import events as node_events
-from kbn.broker.routing_table import RoutingTable
-from kbn.broker.sqlite_advice import advice
-from kbn.broker.sqlite_store import SqliteStore
-from kbn.broker.storage import VERSIONS as STORE_VERSIONS
-from kbn.broker.storage import AfterDamage, Checked, StoreDamagedError, StoreVersion
-from kbn.broker.storage import backup as backup_store
-from kbn.broker.storage import check as check_store
-from kbn.broker.storage import repair as repair_store
-from kbn.broker.storage import restore as restore_store
-from kbn.broker.store import MemoryStore, Store, StoreError
-from kbn.broker.topology import Topology
-from kbn.broker.warming import is_warm, warm_up
-from kbn.broker.wire import (
-    FrameError,
-    FrameReader,
-    decode_between_brokers,
-    decode_from_client,
-    decode_name,
-    decode_opening,
-)
-from kbn.broker.wire_versions import WIRE, WireVersion, WireVersions
+from typing import TYPE_CHECKING
+
+from kbn.front_door import on_first_use
+
+if TYPE_CHECKING:
+    from kbn.broker import (
+        access,
+        administration,
+        content,
+        store,
+        wire,
+    )
+    from kbn.broker.access import AllowAll, Authorizer, NotAllowedError, Permission
+    from kbn.broker.access_rules import AccessRules, Entry, RulesInForce, Section, digest_of
+    from kbn.broker.access_trial import Caller, TrialRequest, refusal, refusal_of_broker
+    from kbn.broker.administration import AdminBody, AdminResult
+    from kbn.broker.broker import Broker
+    from kbn.broker.broker_status import BrokerStatus
+    from kbn.broker.client import (
+        ClientCore,
+        ClientSettings,
+        Confirmed,
+        Delivered,
+        Dial,
+        Effect,
+        Failed,
+        HangUp,
+        Lost,
+        Moved,
+        OntologyChanged,
+    )
+    from kbn.broker.client_session import ClientSession
+    from kbn.broker.fields import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
+    from kbn.broker.limits import BrokerLimits, ClientLimits, LimitsGiven
+    from kbn.broker.messages import (
+        VERSION,
+        Advertise,
+        Alive,
+        AnyMessage,
+        BestEffort,
+        Bye,
+        ConnAck,
+        Connect,
+        Credit,
+        Deliver,
+        Envelope,
+        Forward,
+        Frame,
+        Grant,
+        Greet,
+        NotificationId,
+        Peer,
+        Publish,
+        Refused,
+        Send,
+        Subscribe,
+        Who,
+    )
+    from kbn.broker.node import effects as node_effects
+    from kbn.broker.node import events as node_events
+    from kbn.broker.node import notes
+    from kbn.broker.node.node import Node
+    from kbn.broker.node.settings import LinkTo, NodeSettings, ServerLimits
+    from kbn.broker.routing_table import RoutingTable
+    from kbn.broker.sqlite_advice import advice
+    from kbn.broker.sqlite_store import SqliteStore
+    from kbn.broker.storage import VERSIONS as STORE_VERSIONS
+    from kbn.broker.storage import AfterDamage, Checked, StoreDamagedError, StoreVersion
+    from kbn.broker.storage import backup as backup_store
+    from kbn.broker.storage import check as check_store
+    from kbn.broker.storage import repair as repair_store
+    from kbn.broker.storage import restore as restore_store
+    from kbn.broker.store import MemoryStore, Store, StoreError
+    from kbn.broker.topology import Role, Routing, Topology
+    from kbn.broker.warming import is_warm, warm_up
+    from kbn.broker.wire import (
+        FrameError,
+        FrameReader,
+        decode_between_brokers,
+        decode_from_client,
+        decode_name,
+        decode_opening,
+    )
+    from kbn.broker.wire_versions import WIRE, WireVersion, WireVersions
 
 __all__ = [
     "NAME_CHARACTERS_MAX",
@@ -186,3 +186,101 @@ __all__ = [
     "warm_up",
     "wire",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "AccessRules": "kbn.broker.access_rules",
+        "AdminBody": "kbn.broker.administration",
+        "AdminResult": "kbn.broker.administration",
+        "Advertise": "kbn.broker.messages",
+        "AfterDamage": "kbn.broker.storage",
+        "Alive": "kbn.broker.messages",
+        "AllowAll": "kbn.broker.access",
+        "AnyMessage": "kbn.broker.messages",
+        "Authorizer": "kbn.broker.access",
+        "BestEffort": "kbn.broker.messages",
+        "Broker": "kbn.broker.broker",
+        "BrokerLimits": "kbn.broker.limits",
+        "BrokerStatus": "kbn.broker.broker_status",
+        "Bye": "kbn.broker.messages",
+        "Caller": "kbn.broker.access_trial",
+        "Checked": "kbn.broker.storage",
+        "ClientCore": "kbn.broker.client",
+        "ClientLimits": "kbn.broker.limits",
+        "ClientSession": "kbn.broker.client_session",
+        "ClientSettings": "kbn.broker.client",
+        "Confirmed": "kbn.broker.client",
+        "ConnAck": "kbn.broker.messages",
+        "Connect": "kbn.broker.messages",
+        "Credit": "kbn.broker.messages",
+        "Deliver": "kbn.broker.messages",
+        "Delivered": "kbn.broker.client",
+        "Dial": "kbn.broker.client",
+        "Effect": "kbn.broker.client",
+        "Entry": "kbn.broker.access_rules",
+        "Envelope": "kbn.broker.messages",
+        "Failed": "kbn.broker.client",
+        "Forward": "kbn.broker.messages",
+        "Frame": "kbn.broker.messages",
+        "FrameError": "kbn.broker.wire",
+        "FrameReader": "kbn.broker.wire",
+        "Grant": "kbn.broker.messages",
+        "Greet": "kbn.broker.messages",
+        "HangUp": "kbn.broker.client",
+        "LimitsGiven": "kbn.broker.limits",
+        "LinkTo": "kbn.broker.node.settings",
+        "Lost": "kbn.broker.client",
+        "MemoryStore": "kbn.broker.store",
+        "Moved": "kbn.broker.client",
+        "NAME_CHARACTERS_MAX": "kbn.broker.fields",
+        "Node": "kbn.broker.node.node",
+        "NodeSettings": "kbn.broker.node.settings",
+        "NotAllowedError": "kbn.broker.access",
+        "NotificationId": "kbn.broker.messages",
+        "OntologyChanged": "kbn.broker.client",
+        "Peer": "kbn.broker.messages",
+        "Permission": "kbn.broker.access",
+        "Publish": "kbn.broker.messages",
+        "Refused": "kbn.broker.messages",
+        "Role": "kbn.broker.topology",
+        "Routing": "kbn.broker.topology",
+        "RoutingTable": "kbn.broker.routing_table",
+        "RulesInForce": "kbn.broker.access_rules",
+        "STORE_VERSIONS": "kbn.broker.storage:VERSIONS",
+        "Section": "kbn.broker.access_rules",
+        "Send": "kbn.broker.messages",
+        "ServerLimits": "kbn.broker.node.settings",
+        "SqliteStore": "kbn.broker.sqlite_store",
+        "Store": "kbn.broker.store",
+        "StoreDamagedError": "kbn.broker.storage",
+        "StoreError": "kbn.broker.store",
+        "StoreVersion": "kbn.broker.storage",
+        "Subscribe": "kbn.broker.messages",
+        "TEXT_CHARACTERS_MAX": "kbn.broker.fields",
+        "Topology": "kbn.broker.topology",
+        "TrialRequest": "kbn.broker.access_trial",
+        "VERSION": "kbn.broker.messages",
+        "WIRE": "kbn.broker.wire_versions",
+        "Who": "kbn.broker.messages",
+        "WireVersion": "kbn.broker.wire_versions",
+        "WireVersions": "kbn.broker.wire_versions",
+        "advice": "kbn.broker.sqlite_advice",
+        "backup_store": "kbn.broker.storage:backup",
+        "check_store": "kbn.broker.storage:check",
+        "decode_between_brokers": "kbn.broker.wire",
+        "decode_from_client": "kbn.broker.wire",
+        "decode_name": "kbn.broker.wire",
+        "decode_opening": "kbn.broker.wire",
+        "digest_of": "kbn.broker.access_rules",
+        "is_warm": "kbn.broker.warming",
+        "node_effects": "kbn.broker.node:effects",
+        "node_events": "kbn.broker.node:events",
+        "notes": "kbn.broker.node",
+        "refusal": "kbn.broker.access_trial",
+        "refusal_of_broker": "kbn.broker.access_trial",
+        "repair_store": "kbn.broker.storage:repair",
+        "restore_store": "kbn.broker.storage:restore",
+        "warm_up": "kbn.broker.warming",
+    },
+)

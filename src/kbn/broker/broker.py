@@ -70,19 +70,17 @@ from kbn.broker.limits import ClientLimits
 from kbn.broker.membership import Membership
 from kbn.broker.messages import AnyMessage, Connect, Envelope, Peer, Send
 from kbn.broker.mover import Mover, Surroundings
-from kbn.broker.neighbour import Neighbour, Role
+from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_messages import NeighbourMessages
-from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.occurrences import Occurrence
 from kbn.broker.ontology_change import OntologyChange
 from kbn.broker.parts import parts_of
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.settings import SettingsGiven
+from kbn.broker.topology import Role, Routing
 from kbn.broker.work import Work
 from kbn.errors import InvalidInputError, KbnError
 from kbn.ontology import Ontology
-
-__all__ = ["Broker", "Routing"]
 
 
 class Broker:

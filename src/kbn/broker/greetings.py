@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kbn.broker.messages import Greet
-from kbn.broker.neighbour import Neighbour, Role
+from kbn.broker.neighbour import Neighbour
 from kbn.broker.outbox import Outbox
 from kbn.broker.spanning import SpanningTree
+from kbn.broker.topology import Role
 
 _ROLE_SEEN_FROM_THERE: dict[Role, Role] = {"peer": "peer", "parent": "child", "child": "parent"}
 

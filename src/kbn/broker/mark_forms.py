@@ -8,7 +8,7 @@ are read, and set aside, one by one as clients come (`Aside.read_mark`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import msgpack
 
@@ -17,11 +17,11 @@ from kbn.broker.fields import SEQUENCE_MAX
 from kbn.broker.messages import Bye
 from kbn.broker.set_aside import UNREADABLE, Aside
 from kbn.broker.store import Store
+from kbn.broker.topology import Role
 
 Read = Callable[[bytes], object]
 EPOCH_MAX = 2**32 - 1
 """Of a broker: its sequences, which begin with the epoch, fit a store."""
-Role = Literal["peer", "parent", "child"]
 
 
 def _packed(kind: Any) -> Read:

@@ -24,8 +24,9 @@ from kbn.broker.client_requests import ClientRequests
 from kbn.broker.fields import shortened
 from kbn.broker.messages import REFUGES_MAX, Bye, ByeCause, Envelope, Greet, Peer
 from kbn.broker.mover import Mover
-from kbn.broker.neighbour import Neighbour, Role
+from kbn.broker.neighbour import Neighbour
 from kbn.broker.parts import Parts
+from kbn.broker.topology import Role
 from kbn.broker.work import CONSTRAINT
 from kbn.errors import InvalidInputError, KbnError
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
@@ -19,10 +18,9 @@ from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
 from kbn.broker.messages import Body, Echo, Envelope, Peer, Wave
 from kbn.broker.routing_table import Key
+from kbn.broker.topology import Role
 from kbn.broker.unacked import UnackedQueue
 from kbn.filters import Subscription
-
-Role = Literal["peer", "parent", "child"]
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import msgpack
 
@@ -15,16 +15,15 @@ from kbn.broker.broker_move import BrokerMove, Newest
 from kbn.broker.greetings import Greetings
 from kbn.broker.limits import BrokerLimits
 from kbn.broker.messages import ByeCause, Complete, Envelope, NotificationId, Peer
-from kbn.broker.neighbour import Link, Neighbour, Role
+from kbn.broker.neighbour import Link, Neighbour
 from kbn.broker.neighbour_traffic import NeighbourTraffic
 from kbn.broker.outbox import Outbox
 from kbn.broker.spanning import SpanningTree
 from kbn.broker.store import Store
+from kbn.broker.topology import Role, Routing
 from kbn.broker.unacked import UnackedQueue
 from kbn.broker.unmet import UnmetPeers, queue_of
 from kbn.errors import InvalidInputError
-
-Routing = Literal["hierarchical", "acyclic", "general"]
 
 _PAST = msgpack.Decoder(Newest)
 

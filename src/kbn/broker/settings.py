@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
-from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
+from kbn.broker.topology import Routing
 from kbn.ontology import Ontology
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import get_args
 
 from kbn.broker.messages import Greet
-from kbn.broker.neighbour_sessions import NeighbourSessions, Routing
+from kbn.broker.neighbour_sessions import NeighbourSessions
 from kbn.broker.store import Store
+from kbn.broker.topology import Routing
 
 MARK = "routing"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from kbn.broker.broker import Routing
 from kbn.errors import InvalidInputError
+
+Routing = Literal["hierarchical", "acyclic", "general"]
+Role = Literal["peer", "parent", "child"]
+"""What a neighbour is to a broker."""
 
 
 @dataclass(frozen=True, slots=True)

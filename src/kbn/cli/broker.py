@@ -284,21 +284,16 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     Everything the user may have got wrong is looked at before the store is opened, and the store
     before the kernels are loaded, which may take long.
     """
-    from kbn.transport import (
-        Listen,
-        OntologyFiles,
-        OntologyFolder,
-        Reporting,
-        Watch,
-        parse_url,
-        watched,
-    )
+    from kbn.transport import Listen, OntologyFiles, OntologyFolder, parse_url
 
     if options.trigger is not None:
         parse_url(options.trigger)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     settings = _node_settings(options)
     _warm_up()
+    # These load the whole broker with its index: not before a mistake above could be told.
+    from kbn.transport import Reporting, Watch, watched
+
     reasoning = options.reasoning
     files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
     watch = Watch(options.metrics_host, options.metrics_port, announce)

@@ -136,9 +136,7 @@ def _find_chunk(index: Index, encoded: EncodedTable, start: int, stop: int) -> t
     view = index.view()
     hits, hit_start = _gather(encoded, start, stop)
     points = _points(index, encoded, start, stop)
-    found, found_start = kernels.trie.walk_many(
-        hits, hit_start, view.trie, view.codes, view.stamps, points
-    )
+    found, found_start = index.walk_trie(hits, hit_start, points)
     if index.slabs.count == 0:
         return found, found_start
     more, owner = kernels.slab.scan(

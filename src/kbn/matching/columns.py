@@ -13,7 +13,6 @@ what is no value: a NaN, an unsigned integer past 64 bits, a decimal.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +40,10 @@ TERM_KIND_METADATA = b"kbn"
 TERM_KINDS: dict[str, type[Term]] = {
     "class": Class, "property": Property, "individual": Individual, "term": Term,
 }  # fmt: skip
+
+
+PARSED_MAX = 10_000
+"""How many cells in JSON are parsed once, however often they are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class AttributeColumn:
         self._array = _flat(array)
         self._checked = False
         self._elements: HitColumn | None = None
+        self._parsed: dict[str, Any] = {}
 
     def value(self, row: int) -> Any:
         """The value of one cell, None when it is null."""
@@ -85,7 +89,7 @@ class AttributeColumn:
         if pa.types.is_null(array.type):
             return []
         if not pa.types.is_list(array.type):
-            return [self._hits(np.arange(len(array) + 1, dtype=np.int64), array, index.hits)]
+            return [self._hits(np.arange(len(array) + 1, dtype=np.int64), array, index)]
         if index.has_only_elements and not pa.types.is_list(array.type.value_type):
             return [self._element_hits(index), _every_row_hits(array, index.every_bag_hits())]
         return [self._whole_bags(array, index)]
@@ -108,7 +112,7 @@ class AttributeColumn:
         if self._elements is None:
             array = self._checked_array()
             offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-            self._elements = self._hits(offsets, array.values, index.element_hits)
+            self._elements = self._hits(offsets, array.values, index.elements)
         return self._elements
 
     def _ordered(self, distinct: pa.Array) -> OrderedValues:
@@ -177,7 +181,11 @@ class AttributeColumn:
             values = (self._converted(one) for one in cell)
             return Bag(*(value for value in values if value is not None))
         if self.kind == "json":
-            return self._from_text(cell)
+            if cell not in self._parsed:
+                if len(self._parsed) >= PARSED_MAX:
+                    self._parsed.clear()
+                self._parsed[cell] = self._from_text(cell)
+            return self._parsed[cell]
         if self.kind is not None:
             return TERM_KINDS[self.kind](cell)
         if isinstance(cell, datetime):
@@ -190,14 +198,36 @@ class AttributeColumn:
         except (ValueError, TypeError, RecursionError) as error:
             raise self._error(f"{text[:80]!r} is not a value in JSON: {error}") from error
 
-    def _hits(
-        self, offsets: Array, array: pa.Array, hits: Callable[[Any], tuple[int, ...]]
-    ) -> HitColumn:
+    def _hits(self, offsets: Array, array: pa.Array, index: ValueIndex | None) -> HitColumn:
         encoded = _encoded(array)
         indices = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        distinct = (self._converted(cell) for cell in encoded.dictionary.to_pylist())
-        runs = token_runs(() if value is None else hits(value) for value in distinct)
-        return HitColumn(offsets, indices, _valid(array), *runs)
+        return HitColumn(
+            offsets, indices, _valid(array), *self._runs(encoded.dictionary, indices, index)
+        )
+
+    def _runs(
+        self, distinct: pa.Array, indices: Array, index: ValueIndex | None
+    ) -> tuple[Array, Array, Array]:
+        """Where the tokens of each distinct cell begin and end, and the tokens."""
+        starts, ends = np.zeros(len(distinct), np.int64), np.zeros(len(distinct), np.int64)
+        if index is None or len(distinct) == 0:
+            return starts, ends, np.zeros(0, np.int64)
+        used: Any = slice(None)
+        if len(distinct) > indices.shape[0]:  # a dictionary with more entries than rows use
+            used = np.unique(indices)
+            cells = [distinct[place].as_py() for place in used.tolist()]
+        else:
+            cells = distinct.to_pylist()
+
+        def hits(cell: Any) -> tuple[int, ...]:
+            value = self._converted(cell)
+            return () if value is None else index.hits(value)
+
+        column_type = f"{self.kind} {distinct.type}"
+        starts[used], ends[used], tokens = index.known.runs_of(
+            column_type, cells, hits, index.version
+        )
+        return starts, ends, tokens
 
     def _whole_bags(self, array: pa.Array, index: ValueIndex) -> HitColumn:
         """Bag by bag: some constraint looks at whole bags."""

@@ -29,6 +29,7 @@ from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
 from kbn.matching.kernels.lane import weigh
 from kbn.matching.kernels.one import match_one
+from kbn.matching.kernels.rows import walk_rows
 from kbn.matching.kernels.slab import scan
 from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import (
@@ -49,6 +50,10 @@ from kbn.ontology import Ontology
 
 REBUILD_MIN = 1024
 WEIGHED_MAX = 1 << 16
+ROWS_MIN = 32
+LOOSE_PER_ROW = 256
+"""The trie is walked for a whole batch at once where it has so many rows, and few filters came
+since the trie was listed."""
 INSERTED_MAX = 100_000
 """How many filters the trie takes at once: it makes room for as many nodes as they have tokens."""
 
@@ -144,7 +149,7 @@ class Index:
             self._lay_lanes(members[in_slabs])
         self._put(members[~in_slabs], members[in_slabs])
         self.trie.trim()
-        self.trie.lay_blocks(groups)
+        self.trie.lay(groups)
         self.built_count = self.placed_count
 
     def changed(self) -> None:
@@ -237,7 +242,7 @@ class Index:
                 hits += tokens[at[row] : at[row + 1]].tolist()
             starts.append(len(hits))
         hit, hit_start = np.array(hits, np.int64), np.array(starts, np.int64)
-        found, at = walk_many(hit, hit_start, view.trie, view.codes, view.stamps, points)
+        found, at = self.walk_trie(hit, hit_start, points)
         if self.slabs.count:
             more, owner = scan(
                 hit, hit_start, False, view.slabs, view.lanes, view.codes, view.stamps, points
@@ -246,6 +251,18 @@ class Index:
         if (found & 1).any():
             found, at = self.bags.settled(rows, 0, found, at, view.codes)
         return self._split(found, at, several)
+
+    def walk_trie(self, hits: Array, hit_start: Array, points: Points) -> tuple[Array, Array]:
+        """The trie's answer for a batch: found groups, and where those of each row begin."""
+        view = self.view()
+        rows = hit_start.shape[0] - 1
+        together = rows >= ROWS_MIN and self.trie.loose_count <= LOOSE_PER_ROW * rows
+        found: tuple[Array, Array] = (
+            walk_rows(hits, hit_start, view.trie, view.codes, points)
+            if together
+            else walk_many(hits, hit_start, view.trie, view.codes, view.stamps, points)
+        )
+        return found
 
     def _split(
         self, found: Array, at: Array, several: Sequence[Mapping[str, Any]]

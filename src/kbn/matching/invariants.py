@@ -6,7 +6,7 @@ must stand there. It is slow and for tests; each assertion names the part that i
 * Every key has its number, every entry its place in one list, every count its sum.
 * A code names only tokens, residual constraints and axes that exist.
 * A filter that somebody asks for is in one place: a path of the trie that spells its tokens in the
-  order of the ranks, or one place of one slab.
+  order of the ranks, or one place of one slab. One in the trie is listed there, or loose.
 * In a slab, a filter fails in no row of a cell that its mask holds, every hull holds its members'
   masks, what a row decides exactly is decided there or checked, and free places are idle.
 """
@@ -44,6 +44,7 @@ def check_index(index: Index) -> None:
     _check_codes(index)
     _check_lanes(index.slabs.lanes)
     in_trie = _places_in_trie(index)
+    _check_listing(index, in_trie)
     in_slabs = _places_in_slabs(index)
     _check_placed(index, in_trie, in_slabs)
 
@@ -161,10 +162,15 @@ def _path(parents: dict[int, tuple[int, int]], node: int) -> list[int]:
 def _block_of(index: Index, node: int) -> list[int]:
     """The groups side by side at a node; each copy is its code."""
     trie = index.trie
-    if node + 1 >= trie.block_start.shape[0]:
+    if node >= trie.block_of.shape[0]:
         return []
-    at, end = trie.block_start[node : node + 2].tolist()
-    assert at <= end <= trie.blocks.shape[0], f"the block of node {node}"
+    return _copies(index, *trie.block_of[node].tolist())
+
+
+def _copies(index: Index, at: int, end: int) -> list[int]:
+    """The groups whose codes are copied to blocks[at:end]."""
+    trie = index.trie
+    assert 0 <= at <= end <= trie.blocks.shape[0], f"the block at {at}"
     found: list[int] = []
     while at < end:
         group, length = int(trie.blocks[at]) & 0xFFFFFFFF, int(trie.blocks[at]) >> 32
@@ -172,7 +178,7 @@ def _block_of(index: Index, node: int) -> list[int]:
         assert np.array_equal(copied, index.groups.words(group)), f"the copy of group {group}"
         found.append(group)
         at += 1 + length
-    assert at == end, f"the end of the block of node {node}"
+    assert at == end, f"the end of a block, {end}"
     return found
 
 
@@ -185,6 +191,28 @@ def _chain_of(index: Index, node: int) -> list[int]:
         found.append(group)
         group = int(index.trie.chain_next[group])
     return found
+
+
+def _check_listing(index: Index, in_trie: list[int]) -> None:
+    """The list of the trie spells the tokens of every group in it, but for the loose ones."""
+    groups, trie = index.groups, index.trie
+    rows: list[list[int]] = trie.listed.tolist()
+    loose: list[int] = trie.loose[: trie.loose_count].tolist()
+    listed = _block_of(index, 0)
+    path: list[int] = []
+    for place, (token, behind, depth, own, start, end) in enumerate(rows):
+        del path[depth:]
+        assert len(path) == depth < trie.depth, f"the depth of place {place}"
+        path.append(token)
+        below = next((n for n in range(place + 1, len(rows)) if rows[n][2] <= depth), len(rows))
+        assert behind == below, f"what is behind place {place}"
+        assert depth or trie.root_of[token] == place, f"the root's child by token {token}"
+        here = [*([own] if own >= 0 else []), *_copies(index, start, end)]
+        for group in here:
+            assert sorted(_Code(groups, group).tokens) == sorted(path), f"the place of {group}"
+        listed += here
+    assert np.count_nonzero(trie.root_of >= 0) == sum(row[2] == 0 for row in rows), "the roots"
+    assert sorted((*listed, *loose)) == sorted(in_trie), "each group of the trie, listed or loose"
 
 
 # --- lanes and slabs ----------------------------------------------------------------------------

@@ -36,13 +36,13 @@ from kbn.ontology import Ontology
 if TYPE_CHECKING:
     from kbn.matching.matcher import Matcher
 
-FORMAT = 3
+FORMAT = 4
 _PARTS = {
     "groups": (
         groups_module.ARRAYS,
         ("group_count", "entry_count", "subscription_count", "dead_groups"),
     ),
-    "trie": (trie_module.ARRAYS, ("node_count", "bits")),
+    "trie": (trie_module.ARRAYS, trie_module.COUNTS),
     "slabs": (slabs_module.ARRAYS, slabs_module.COUNTS),
     "slabs.lanes": (lanes_module.ARRAYS, ("count",)),
 }  # fmt: skip

@@ -40,12 +40,16 @@ from kbn.filters import (
     value_key,
     with_known_kind,
 )
+from kbn.matching.affixes import AFFIXES
 from kbn.matching.hierarchy_shares import HierarchyShares
+from kbn.matching.known_values import KnownValues
 from kbn.matching.metering import Meter, ask_each, costs_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_MAX = 200_000
+MEMO_BYTES_MAX = 64 << 20
+MEMO_ENTRY_BYTES = 160  # about what a remembered answer takes, besides its tokens
 ELEMENTS = 64  # of a bag that are looked at together
 GATHERED = 8_192  # tokens, likewise
 MANY = 8  # tokens that are gathered, and looked at by a kernel, for a unit
@@ -75,16 +79,19 @@ class ValueIndex:
         self._has_equal_bags = False
         self._registered: list[tuple[Any, Any, int]] = []
         self._memo: dict[Any, tuple[int, ...]] = {}
+        self._memo_bytes = 0
+        self.version = 0
+        self.known = KnownValues()
 
     # --- registering ---------------------------------------------------------------------------
 
     def register_family(self, kind: Family, token: int) -> None:
         self._families[kind] = token
-        self._memo.clear()
+        self._forget()
 
     def register(self, operator: Any, operand: Any, token: int) -> None:
         """From now on `token` is hit by the values that `operator operand` accepts."""
-        self._memo.clear()
+        self._forget()
         self._registered.append((operator, operand, token))
         bag = split_bag_operator(operator)
         if operator is Operator.EXISTS:
@@ -93,7 +100,7 @@ class ValueIndex:
             self._register_equal(operator, operand, token)
         elif operator in _TERM_OPERATORS:
             self._register_term(operator, operand, token)
-        elif operator in _AFFIXES:
+        elif operator in AFFIXES:
             self._register_affix(operator, operand, token)
         elif operator in ORDER_OPERATORS:
             ordered = (operator, value_family(operand))
@@ -104,6 +111,12 @@ class ValueIndex:
             self._unlisted_bags.append((operator, operand, token))
         else:
             self._unlisted.append((operator, operand, token))
+
+    def _forget(self) -> None:
+        """What values hit is to be worked out anew."""
+        self.version += 1
+        self._memo.clear()
+        self._memo_bytes = 0
 
     def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
         # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
@@ -152,14 +165,21 @@ class ValueIndex:
 
     def _worked_out(self, known: Any, value: Any) -> tuple[int, ...]:
         found = tuple(self._hits_of_scalar(value))
-        if len(self._memo) >= MEMO_MAX:
+        self._memo_bytes += MEMO_ENTRY_BYTES + 8 * len(found)
+        if len(self._memo) >= MEMO_MAX or self._memo_bytes > MEMO_BYTES_MAX:
             self._memo.clear()
+            self._memo_bytes = MEMO_ENTRY_BYTES + 8 * len(found)
         self._memo[known] = found
         return found
 
     def element_hits(self, value: Any) -> tuple[int, ...]:
         """The tokens hit by a bag because `value` is in it."""
         return () if self._elements is None else self._elements.hits(value)
+
+    @property
+    def elements(self) -> ValueIndex | None:
+        """The index of what elements of bags hit, None when nobody asks for any."""
+        return self._elements
 
     @property
     def has_only_elements(self) -> bool:
@@ -277,7 +297,7 @@ class ValueIndex:
     def _hits_of_string(self, value: str) -> list[int]:
         found: list[int] = []
         for operator, patterns in self._affixes.items():
-            candidates = _AFFIXES[operator](value, self._lengths[operator], len(patterns))
+            candidates = AFFIXES[operator](value, self._lengths[operator], len(patterns))
             if candidates is None:
                 found += self._contained(patterns, value)
             else:
@@ -334,28 +354,6 @@ _EQUIVALENTS: dict[str, Any] = {
     "class": lambda ontology, iri: ontology.equivalents(iri),
     "property": lambda ontology, iri: ontology.equivalent_properties(iri),
     "individual": lambda ontology, iri: ontology.same_as(iri),
-}
-
-
-def _prefixes(value: str, lengths: list[int], patterns: int) -> set[str] | None:
-    return {value[:n] for n in lengths if n <= len(value)}
-
-
-def _suffixes(value: str, lengths: list[int], patterns: int) -> set[str] | None:
-    return {value[len(value) - n :] for n in lengths if n <= len(value)}
-
-
-def _substrings(value: str, lengths: list[int], patterns: int) -> set[str] | None:
-    """Every substring of a registered length; None when asking each pattern is less work."""
-    if patterns <= len(value) * len(lengths):
-        return None
-    return {value[i : i + n] for n in lengths for i in range(len(value) - n + 1)}
-
-
-_AFFIXES: dict[Any, Any] = {
-    Operator.PREFIX: _prefixes,
-    Operator.SUFFIX: _suffixes,
-    Operator.CONTAINS: _substrings,
 }
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from kbn.matching.groups import Array, Groups, grown
+from kbn.matching.kernels import listing
 from kbn.matching.kernels import trie as kernels
 from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.views import TrieArrays
 
-ARRAYS = ("slots", "masks", "chains", "chain_next", "rank", "block_start", "blocks")
+ARRAYS = ("slots", "masks", "chains", "chain_next", "rank", "block_of", "blocks", "listed",
+          "root_of", "loose")  # fmt: skip
+COUNTS = ("node_count", "bits", "depth", "loose_count")
 
 
 class Trie:
@@ -28,8 +31,13 @@ class Trie:
         self.chains = np.full(16, EMPTY, np.int32)
         self.chain_next = np.full(16, EMPTY, np.int32)
         self.rank = np.empty(0, np.int32)
-        self.block_start = np.zeros(1, np.int64)
+        self.block_of = np.zeros((0, 2), np.int64)
         self.blocks = np.zeros(0, np.int64)
+        self.listed = np.zeros((0, listing.COLUMNS), np.int32)
+        self.root_of = np.zeros(0, np.int32)
+        self.depth = 0
+        self.loose = np.zeros(0, np.int32)
+        self.loose_count = 0
         self._path = np.empty(64, np.int64)
 
     def set_ranks(self, frequencies: Array) -> None:
@@ -54,12 +62,17 @@ class Trie:
         self.node_count = kernels.insert_groups(
             members, groups.view(), self.view(), self.node_count, self._path
         )
+        loose = self.loose_count + members.shape[0]
+        self.loose = grown(self.loose, loose)
+        self.loose[self.loose_count : loose] = members
+        self.loose_count = loose
 
     def view(self) -> TrieArrays:
         """What the kernels see."""
         return TrieArrays(
             self.rank, self.slots, self.bits, self.masks, self.chains, self.chain_next,
-            self.block_start, self.blocks, self.blocks.view(np.float64),
+            self.block_of, self.blocks, self.blocks.view(np.float64), self.listed, self.root_of,
+            self.depth, self.loose, self.loose_count,
         )  # fmt: skip
 
     def memory(self) -> int:
@@ -71,11 +84,12 @@ class Trie:
         self.chains = self.chains[: self.node_count].copy()
         self._resize(max(5, int(2 * self.node_count - 1).bit_length()))
 
-    def lay_blocks(self, groups: Groups) -> None:
-        """Put the groups that need verifying side by side, node by node; after a bulk insert."""
-        self.block_start, self.blocks = kernels.lay_blocks(
+    def lay(self, groups: Groups) -> None:
+        """List the nodes, and put the groups that need verifying side by side; after a build."""
+        self.listed, self.root_of, self.depth, self.block_of, self.blocks = listing.lay(
             self.view(), groups.view(), self.node_count
         )
+        self.loose, self.loose_count = np.zeros(0, np.int32), 0
 
     def _reserve(self, nodes: int, groups: int) -> None:
         self.masks = grown(self.masks, nodes)

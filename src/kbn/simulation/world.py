@@ -21,12 +21,16 @@ Some worlds have more troubles (`troubles.py`). Then these are the promises:
   brokers, or comes back to another, is owed what is published when its subscriptions are in force
   again. Of what a publisher had published when it ended, what was confirmed is owed;
 - what a disk has lost that lies is not owed, nor is anything for a subscription it has lost, until
-  that is in force again. All else is.
+  that is in force again. What was delivered before it was lost may be refused when it comes again.
+  All else is owed;
+- what a disk has spoilt is not owed either, but only from when its broker has told so. Nobody is
+  given anything else than was published;
+- what a disk has lost or spoilt, and its publisher brings again, comes out of order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
@@ -34,7 +38,8 @@ from kbn.broker import AnyMessage, NotificationId
 from kbn.simulation import happenings
 from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
-from kbn.simulation.disk import Losses
+from kbn.simulation.damage import Damage
+from kbn.simulation.disk import Disk, Losses, SimulatedDisk, Spoilt
 from kbn.simulation.drawing import CALM, Contents, random_faults, random_topology
 from kbn.simulation.ledger import Interest, Ledger, Published
 from kbn.simulation.network import Network
@@ -59,6 +64,7 @@ class World:
     access: AccessTrouble
     troubles: Troubles
     ledger: Ledger
+    damage: Damage
     gone: dict[str, SimulatedClient] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
@@ -73,12 +79,13 @@ class World:
         restless: bool = False,
         rules_change: bool = True,
         troubles: Collection[str] | None = None,
+        disks: Callable[[str], Disk] = lambda broker: SimulatedDisk(),
     ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
         In a restless one brokers move often, and peers in the middle of the network too. In two of
         three the access rules change, unless that is not wanted. `troubles` are those of the seed,
-        unless you say which.
+        unless you say which; `disks` makes the disk of each broker.
         """
         rng, limits = Random(seed), WorldLimits.of_seed(seed)
         kinds = kinds_of_seed(seed) if troubles is None else troubles
@@ -92,6 +99,7 @@ class World:
             seed=seed,
             faults=faults,
             ticks=True,
+            disks=disks,
             advertisements=rng.random() < 0.3,
             authorizer=access.in_force,
             broker_token=TOKEN,
@@ -101,9 +109,11 @@ class World:
         )
         trouble = Troubles(seed, kinds)
         ledger = Ledger(contents)
-        world = cls(seed, rng, network, access, trouble, ledger)
+        damage = Damage(network, ledger)
+        world = cls(seed, rng, network, access, trouble, ledger, damage)
         world.is_restless, world.limits = restless, limits
         network.watch, network.disk_lost = world._look_at, world._disk_lost
+        network.noted = damage.noted
         world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''} {sorted(kinds)}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
@@ -132,7 +142,7 @@ class World:
                 publisher.advertise(self.ledger.contents.subscription())
         self.network.run_for(1.0)
         for _ in range(steps):
-            happenings.draw(self).act(self)
+            happenings.step(self)
             self.access.step(self)
             self.troubles.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
@@ -169,6 +179,8 @@ class World:
         for key, client in self.network.clients.items():
             if key[0] == "x" and (client.received or client.confirmed):
                 self._broken(f"{key} was let in")
+        if untold := self.damage.untold():
+            self._broken(untold)
         for client in self.subscribers:
             for process in self.ledger.processes(client):
                 self._check_process(process)
@@ -182,6 +194,9 @@ class World:
                 self._broken(f"{client.name} had {_named(got - may)}, and wanted none")
 
     def _check_process(self, client: SimulatedClient) -> None:
+        for each in client.received:
+            if not self.ledger.is_as_published(each.id, each.notification):
+                self._broken(f"{client.name} had {dict(each.notification)} for {each.id}")
         got = [each.id for each in client.received]
         if len(set(got)) != len(got):
             twice = {id for id in got if got.count(id) > 1}
@@ -195,11 +210,15 @@ class World:
                     self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient) -> None:
-        """Within a strand, and apart from what a former broker brings late."""
+        """Within a strand, and apart from what a former broker brings late, or its publisher brings
+        again because a disk has lost it.
+        """
         if self.network.topology.routing == "general":
             return
         streams: dict[tuple[str, int, int, bool], list[int]] = {}
         for each in client.received:
+            if self.ledger.was_lost(each.id):
+                continue
             stream = (each.id.publisher, each.id.epoch, each.strand, each.is_late)
             streams.setdefault(stream, []).append(each.id.number)
         for (publisher, *_), numbers in streams.items():
@@ -229,12 +248,12 @@ class World:
     # What happens.
 
     def publish(self, publisher: SimulatedClient) -> None:
-        """Publish something durable, and note who must have it."""
+        """Let a client publish something."""
         notification = self.ledger.contents.notification()
         number = publisher.publish(notification, durable=True)
         id = NotificationId(publisher.name, publisher.epoch, number, durable=True)
         is_forbidden = not self.access.may_publish(publisher.name)
-        self.ledger.published.append(
+        self.ledger.publish(
             Published(id, notification, self.network.now, is_forbidden, is_forbidden)
         )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
@@ -254,16 +273,21 @@ class World:
     def _disk_lost(self, losses: Losses) -> None:
         lost = _named(losses.publications), sorted(losses.subscriptions)
         self.tell(f"the disk has lost {losses.commits} commits: {lost}")
-        self.ledger.lost(losses.publications)
-        for name, id in losses.subscriptions:
-            interest = self.ledger.interests[name].get(id)
-            if interest is not None and name in self.network.clients:
-                interest.begin_again(self.network.clients[name].barrier())
-            elif interest is not None:
-                interest.in_force_at = None
+        self.damage.lost(losses)
+
+    def disk_spoilt(self, name: str, rows: list[Spoilt]) -> None:
+        """Rows of a broker that does not run were made unreadable."""
+        told = [sorted(row.told_as) for row in rows]
+        self.tell(f"the disk of {name} spoils {told}")
+        self.damage.spoilt(name, rows)
+
+    def move(self, client: SimulatedClient, to: str) -> None:
+        """Let a client move to another broker."""
+        self.tell(f"{client.name} is to move to {to}")
+        client.move(to)
 
     def subscribe(self, client: SimulatedClient) -> None:
-        """Subscribe to something, and note from when on it is owed."""
+        """Let a client subscribe to something."""
         subscription = self.ledger.contents.subscription()
         id = client.subscribe(subscription)
         request = client.barrier()
@@ -291,10 +315,11 @@ class World:
         alike = self.subscribers if name[0] == "s" else self.publishers
         return [each for each in alike if each.name != name]
 
-    def end_process(self, client: SimulatedClient) -> None:
+    def end_process(self, client: SimulatedClient, *, vanishes: bool = False) -> None:
         """The process of a client ends: what nobody has confirmed may be lost."""
-        self.tell(f"the process of {client.name} ends")
-        self.gone[client.name] = self.network.crash_client(client.key)
+        on_its_way = " on its way" if client.core.is_moving else ""
+        self.tell(f"the {'machine' if vanishes else 'process'} of {client.name} ends{on_its_way}")
+        self.gone[client.name] = self.network.crash_client(client.key, vanishes=vanishes)
         for published in self.ledger.published:
             is_its_own = published.id[:2] == (client.name, client.epoch)
             if is_its_own and published.id.number > client.core.stored_up_to:
@@ -343,8 +368,7 @@ class World:
         interests = self.ledger.interests.get(client)
         if interests is None:
             return
-
-        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        held = {i: each.subscription for i, each in interests.items() if each.is_known}
         objection = self.access.objection(client, message, held)
         if objection is not None:
             self._broken(objection)

@@ -20,8 +20,9 @@ from msgspec import msgpack
 
 from kbn.broker.broker import Broker
 from kbn.broker.messages import Bye
-from kbn.broker.node.settings import LinkTo, Role
+from kbn.broker.node.settings import LinkTo
 from kbn.broker.store import Store
+from kbn.broker.topology import Role
 from kbn.broker.unmet import queue_of
 
 NEIGHBOUR = "neighbour/"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
-from kbn.broker.neighbour_sessions import Routing
 from kbn.broker.store import Store
+from kbn.broker.topology import Role, Routing
 from kbn.broker.wire_versions import WIRE, WireVersions
 from kbn.ontology import Ontology
-
-Role = Literal["peer", "parent", "child"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ were all hit. A node's 64-bit mask of its children's tokens saves most probes th
     slots[:, 0]  node << 32 | token, or EMPTY
     slots[:, 1]  child << 33 | (group + 1) << 1 | inner
     masks        per node, a bit for the hash of each child's token
-    block_start  per node of the last build, where its groups that need verifying begin in `blocks`
+    block_of     per node of the last build, where its groups that need verifying are in `blocks`
     blocks       per such group: group | length of its code << 32, then its code
     chains       per node, the first of those that came since; chain_next leads on
 
@@ -140,33 +140,6 @@ def insert_groups(members, codes, trie, nodes, path):
 
 
 @njit(cache=True)
-def lay_blocks(trie, codes, nodes):
-    """Copy the chains' groups into blocks, and end the chains; where blocks begin, and they."""
-    starts = np.zeros(nodes + 1, np.int64)
-    for node in range(nodes):
-        size = 0
-        group = trie.chains[node]
-        while group != EMPTY:
-            size += 1 + codes.start[group + 1] - codes.start[group]
-            group = trie.chain_next[group]
-        starts[node + 1] = starts[node] + size
-    blocks = np.empty(starts[nodes], np.int64)
-    for node in range(nodes):
-        at = starts[node]
-        group = trie.chains[node]
-        while group != EMPTY:
-            start = codes.start[group]
-            length = codes.start[group + 1] - start
-            blocks[at] = (length << 32) | np.int64(group)
-            for k in range(length):
-                blocks[at + 1 + k] = codes.words[start + k]
-            at += 1 + length
-            group = trie.chain_next[group]
-        trie.chains[node] = EMPTY
-    return starts, blocks
-
-
-@njit(cache=True)
 def _verify_block(blocks, as_float, at, end, hit_at, now, values, rests, present, covering, out):
     """What `verify` says of the codes in blocks[at:end]; findings go into `out`, their number back.
 
@@ -224,7 +197,7 @@ def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found
     chains, chain_next = trie.chains, trie.chain_next
     alive, some_dead = codes.alive, codes.some_dead
     mask = slots.shape[0] - 1
-    block_start, blocks, blocks_as_float = trie.block_start, trie.blocks, trie.blocks_as_float
+    block_of, blocks, blocks_as_float = trie.block_of, trie.blocks, trie.blocks_as_float
     hit_at, now = stamps.hit_at, stamps.clock[0]
     values, rests, present = points.values[event], points.rests[event], points.present[event]
     stack[0, 0] = 0
@@ -234,8 +207,8 @@ def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found
         top -= 1
         node = stack[top, 0]
         first = stack[top, 1]
-        if node + 1 < block_start.shape[0] and block_start[node] < block_start[node + 1]:
-            at, behind = block_start[node], block_start[node + 1]
+        if node < block_of.shape[0] and block_of[node, 0] < block_of[node, 1]:
+            at, behind = block_of[node, 0], block_of[node, 1]
             while found.shape[0] < count + (behind - at) // 2:
                 found = grown(found)
             before = count

@@ -28,9 +28,14 @@ class TrieArrays(NamedTuple):
     masks: Any
     chains: Any
     chain_next: Any
-    block_start: Any
+    block_of: Any
     blocks: Any
     blocks_as_float: Any  # the same memory, read as float64
+    listed: Any  # (see `listing.py`)
+    root_of: Any
+    depth: int
+    loose: Any  # the groups that came since, `loose_count` of them
+    loose_count: int
 
 
 class LaneArrays(NamedTuple):
