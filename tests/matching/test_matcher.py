@@ -379,6 +379,6 @@ def test_a_matcher_shows_what_its_users_need_and_no_more() -> None:
     shown = {name for name in dir(Matcher()) if not name.startswith("_")}
     named_in_the_design = {"add", "remove", "match", "match_batch", "snapshot", "save", "load"}
     in_bulk = {"add_many", "add_table"}
-    for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "version"}
+    for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "size_of_group", "version"}
     about_itself = {"group_count", "memory", "ontology", "subscription"}
     assert shown == named_in_the_design | in_bulk | for_brokers | about_itself

@@ -146,6 +146,10 @@ class Matcher:
         """The keys of the subscriptions in some groups."""
         return self._held.keys_of_groups(groups)
 
+    def size_of_group(self, group: int) -> int:
+        """How many subscriptions are in a group."""
+        return int(self._held.index.groups.alive[group])
+
     @_in_turn
     def match_batch(self, notifications: pa.Table, *, expand: bool = True) -> pa.Table:
         """Match a table of notifications, a row each; see `kbn.matching.batch`.
