@@ -41,6 +41,7 @@ from kbn.transport.ontology_folder import OntologyFolder
 from kbn.transport.ontology_loader import OntologyLoader
 from kbn.transport.security import common_name
 from kbn.transport.settings import Listen, OntologyFiles, check_url
+from kbn.transport.strangers import Strangers
 from kbn.transport.turn_times import TurnTimes
 from kbn.transport.urls import Address
 
@@ -86,6 +87,7 @@ class BrokerServer:
         self._background: list[BackgroundTask] = []
         self._observers: list[Observer] = []
         self._connections: dict[int, Connection] = {}
+        self.strangers = Strangers()
         self._ids = count(1)
         self._events: list[events.Event] = []
         self._turn_is_due = False
@@ -203,6 +205,7 @@ class BrokerServer:
 
     def opened(self, connection: Connection) -> None:
         self._connections[connection.id] = connection
+        self.strangers.opened(connection)
         certificate = None
         if self.node.settings.checks_certificates:
             certificate = common_name(connection.extra("peercert"))
@@ -222,6 +225,7 @@ class BrokerServer:
 
     def lost(self, connection: Connection) -> None:
         self._connections.pop(connection.id, None)
+        self.strangers.known(connection)
         self.tell(events.Closed(connection.id))
 
     # One turn of the loop.
@@ -278,6 +282,8 @@ class BrokerServer:
             case _:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
+                    if isinstance(effect, effects.LimitFrames):
+                        self.strangers.known(connection)
                     _change(connection, effect)
 
     def _send(self, effect: effects.Send) -> None:
