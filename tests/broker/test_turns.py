@@ -34,6 +34,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.node import effects, events
 from kbn.errors import InvalidInputError
+from kbn.filters import Notification
 
 BUDGET = 5_000
 # A turn may end with one step more than its budget: the largest that cannot be divided.
@@ -407,3 +408,16 @@ def test_matching_in_parts_counts_as_the_work_of_the_publisher() -> None:
         turns.turn(events.Tick())
         turns.run()
     assert Done("subscribe", 1) in turns.heard[publisher]
+
+
+def test_constants_of_removed_subscriptions_do_not_stay() -> None:
+    turns = Turns()
+    client = turns.client("c", Subscribe(0, "k = 'mine'", True))
+    turns.run()
+    table = turns.node.broker.table
+    for n in range(1, 400):
+        turns.say(client, Subscribe(n, f"k = '{n}{'x' * 60_000}'", True), Unsubscribe(n))
+        turns.turn(events.Tick())
+        turns.run()
+    assert table._matcher.constant_bytes < 20_000_000
+    assert table.match(Notification({"k": "mine"})).clients == {"c": {0: None}}
