@@ -189,15 +189,19 @@ class ValueIndex:
         """Whether a bag's hits are the union of its elements' and of what every bag hits."""
         return not (self._has_equal_bags or self._unlisted_bags)
 
-    def every_bag_hits(self) -> list[int]:
-        """The tokens that any bag at all hits."""
+    def every_value_hits(self, kind: Family) -> list[int]:
+        """The tokens that any value of a family hits, whatever it is."""
         found = list(self._present)
-        if Family.BAG in self._families:
-            found.append(self._families[Family.BAG])
+        if kind in self._families:
+            found.append(self._families[kind])
         return found
 
+    def every_bag_hits(self) -> list[int]:
+        """The tokens that any bag at all hits."""
+        return self.every_value_hits(Family.BAG)
+
     def _hits_of_bag(self, bag: Bag) -> list[int]:
-        found = self.every_bag_hits()
+        found = self.every_value_hits(Family.BAG)
         if self._elements is not None:
             of_element = self._elements.hits
             meter = current() if len(bag.items) > ELEMENTS else None
