@@ -12,6 +12,7 @@ import json, pkgutil
 from importlib import import_module
 from random import Random
 
+from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Peer
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.warming import warm_up
@@ -19,6 +20,7 @@ from kbn.filters import Notification, Subscription
 from kbn.matching import kernels
 from kbn import data
 from kbn.ontology import Ontology
+from kbn.simulation import Network
 
 
 def compiled():
@@ -72,14 +74,29 @@ def notification():
     return Notification({name: content[name] for name in rng.sample(sorted(content), 5)})
 
 
-table = RoutingTable(ontology)
+table, told = RoutingTable(ontology), Announcements(ontology)
 for number in range(3000):
-    table.add((Peer("client", "c"), number), subscription())
+    key = (Peer("client", "c"), number)
+    wanted = subscription()
+    table.add(key, wanted)
+    told.add(key, wanted)
     if number % 3 == 0:
-        table.remove((Peer("client", "c"), number // 2))
+        gone = (Peer("client", "c"), number // 2)
+        table.remove(gone)
+        told.remove(gone)
     if number % 50 == 0:
         table.match(notification())
         table.match_many([notification() for _ in range(40)])
+
+net = Network({"east": None, "west": "east"}, ontology)
+ann, bob = net.client("ann", at="east"), net.client("bob", at="west")
+for number in range(200):
+    asked = ann.subscribe(subscription())
+    if number % 5 == 0:
+        ann.unsubscribe(asked)
+    if number % 10 == 0:
+        bob.publish(dict(notification()))
+    net.run()
 after = compiled()
 print(json.dumps({name: [before.get(name, 0), count] for name, count in after.items()
                   if count != before.get(name, 0)}))

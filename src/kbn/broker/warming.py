@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from threading import Lock
 
+from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Peer
 from kbn.broker.routing_table import RoutingTable
 from kbn.filters import Notification, Subscription
 
-# What makes every kernel run: tokens, ranges, negations, bags served from either side.
+# What makes every kernel run: tokens, ranges, negations, bags served from either side, and filters
+# that cover others.
 WARMED_BY = (
     'warm = "1"',
     "price < 5",
     "price > 2 and price < 9 and warm any",
     "price != 7",
+    "width < 4 and size < 3 and kind = 'k'",
+    "width < 5 and size < 4",
+    "width < 3 and size < 2 and kind = 'k'",
+    "width > 1 and width < 3 and size < 3 and kind = 'k'",
     'tags #> {"tea"}',
     'tags #>/* {"te", "po"}',
     'tags #</* {"te", "po", "x"}',
@@ -47,9 +53,11 @@ def warm_up() -> None:
 
 
 def _run_kernels() -> None:
-    table = RoutingTable()
-    for number, text in enumerate(WARMED_BY):
-        table.add((Peer("client", "nobody"), number), Subscription.parse(text))
+    table, announcements = RoutingTable(), Announcements(None)
+    for number, text in enumerate((*WARMED_BY, *reversed(WARMED_BY))):
+        key = (Peer("client", "nobody"), number)
+        table.add(key, Subscription.parse(text))
+        announcements.add(key, Subscription.parse(text))
     many = [(Peer("client", "many"), number) for number in range(1_100)]
     for number, key in enumerate(many):
         table.add(key, Subscription.parse(f"price = {number}"))
