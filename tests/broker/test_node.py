@@ -14,6 +14,7 @@ from kbn.broker import (
     NodeSettings,
     Permission,
     ServerLimits,
+    content,
     node_effects,
     notes,
     wire,
@@ -34,6 +35,10 @@ from kbn.broker.messages import (
 from kbn.errors import InvalidInputError
 
 
+def packed(message: AnyMessage) -> bytes:
+    return wire.encode(message)[wire.HEADER_BYTES :]
+
+
 class Talk:
     """A node, and what it did when something happened; time passes when `tick` is called."""
 
@@ -47,8 +52,7 @@ class Talk:
         return self
 
     def say(self, connection: int, *messages: AnyMessage) -> Talk:
-        frames = [wire.encode(message)[wire.HEADER_BYTES :] for message in messages]
-        return self.tell(events.Received(connection, frames))
+        return self.tell(events.Received(connection, [packed(each) for each in messages]))
 
     def opened(self, connection: int, **details: Any) -> Talk:
         return self.tell(events.Opened(connection, "there:1", **details))
@@ -175,6 +179,18 @@ def test_of_an_older_run_nothing_remains() -> None:
 
 
 # Neighbours.
+
+
+def test_what_was_for_an_older_connection_is_not_sent_on_the_newer() -> None:
+    talk = Talk().opened(1).say(1, Connect("ann", 1)).opened(2)
+    body = content.encode({"n": 1})
+    talk.tell(
+        events.Received(1, [packed(Publish(1, 0.0, body, durable=True))]),
+        events.Received(2, [packed(Connect("ann", 2))]),
+    )
+    while talk.node.has_more:
+        talk.effects += talk.node.handle([], talk.now)
+    assert [type(each) for each in talk.sent(2)] == [ConnAck]
 
 
 def linked(name: str, other: str, **options: Any) -> Talk:

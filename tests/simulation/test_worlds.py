@@ -52,6 +52,9 @@ def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
         (41000318, "dying, failing, slow"),  # a disk failed in the middle of a turn
         (52000008, "slow"),  # what had come before the rules changed was handled by the old ones
         (52000673, "clocks, one way"),  # publishers were forgotten because a clock was years ahead
+        # One process of a publisher was told what was for the one before it.
+        (61200274, "dying, one way, slow, terms, vanishing"),
+        (61200621, "spoilt, terms"),  # what waited for a subscription that a disk had spoilt
     ],
 )
 def test_nor_in_worlds_that_more_troubles_have_broken(seed: int, troubles: str) -> None:

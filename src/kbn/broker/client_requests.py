@@ -150,7 +150,7 @@ class ClientRequests:
                 self._outbox.send(peer, Done("unadvertise", id))
             case Barrier(request):
                 reached = BarrierReached(request)
-                self._network.begin_wave(lambda: self._outbox.send(peer, reached))
+                self._begin_wave(session, lambda: self._outbox.send(peer, reached))
             case Leave(request):
                 self._leave(session, request)
             case AdminRequest(request, body):
@@ -248,15 +248,14 @@ class ClientRequests:
     def _leave(self, session: ClientSession, request: int) -> None:
         if session.leaving != request:
             session.leaving = request
-            self._network.begin_wave(lambda: self._drained(session, request))
+            self._begin_wave(session, lambda: self._drained(session, request))
 
     def _drained(self, session: ClientSession, request: int) -> None:
         """All that was on its way to a leaving client is here; nothing more need come.
 
-        A client that has connected again since may have changed its mind; or it was forgotten, and
-        another of that name has come.
+        A client that has connected again since may have changed its mind.
         """
-        if session.leaving != request or self._clients.by_name.get(session.name) is not session:
+        if session.leaving != request:
             return
         self._network.deliver_to(session.name)
         self._clients.make_former(session)
@@ -456,7 +455,7 @@ class ClientRequests:
             session.in_force.add(id)
             self._outbox.send(session.peer, Done("advertise", id))
 
-        self._network.begin_wave(in_force)
+        self._begin_wave(session, in_force)
 
     def _unadvertise(self, session: ClientSession, id: int) -> None:
         session.in_force.discard(id)
@@ -464,6 +463,19 @@ class ClientRequests:
             self._interests.unadvertise((session.peer, id))
 
     # Answers.
+
+    def _begin_wave(self, session: ClientSession, request: Callable[[], None]) -> None:
+        """Call `request` after a wave, unless another process of the client is here by then.
+
+        That one numbers its requests anew.
+        """
+        epoch = session.epoch
+
+        def arrived() -> None:
+            if self._clients.by_name.get(session.name) is session and session.epoch == epoch:
+                request()
+
+        self._network.begin_wave(arrived)
 
     def refuse(self, sender: Peer, message: FromClient, error: KbnError) -> None:
         """Tell a client what was wrong with its message."""

@@ -176,9 +176,10 @@ class AccessTrouble:
     def objection(
         self, name: str, message: AnyMessage, held: Mapping[int, Subscription]
     ) -> str | None:
-        """What is wrong with what a broker sends a client now; `held` it has not given up itself.
+        """What is wrong with what a broker sends a client now; `held` its brokers know of.
 
-        It may be sent what waited for one that it has given up.
+        It may be sent what waited for one that it has given up, or that a disk has lost: as far as
+        it may see it.
         """
         if not isinstance(message, Deliver):
             return None

@@ -21,6 +21,7 @@ class End:
     received: Callable[[bytes], None]
     closed: Callable[[], None]
     is_open: bool = True
+    answers: bool = True  # its machine is there, and says so when nobody listens
     has_begun: bool = False  # it has sent something other than a question for a name
     nothing_before: float = 0.0  # nothing that is sent to it arrives earlier
 

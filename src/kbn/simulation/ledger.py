@@ -25,6 +25,12 @@ class Interest:
     in_force_at: float | None = None
     given_up_at: float | None = None
     is_unsubscribed: bool = False
+    is_lost: bool = False  # by a disk: its broker does not know what it was
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its broker knows it, and can tell whether the client may have it."""
+        return not self.is_unsubscribed and not self.is_lost
 
     def begin_again(self, request: int) -> None:
         """What was owed for it is not any more; it counts again from when it is in force."""
@@ -40,6 +46,7 @@ class Published:
     at: float
     is_forbidden: bool = False  # its publisher may not publish it
     is_uncertain: bool = False  # it may be lost: refused for a while, or nobody has confirmed it
+    was_taken: bool = False  # by a broker that has lost it: it may be refused, and delivered before
 
 
 @dataclass(slots=True)
@@ -53,6 +60,7 @@ class Ledger:
     interests: dict[str, dict[int, Interest]] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     ended: dict[str, list[SimulatedClient]] = field(default_factory=dict)
+    _by_id: dict[NotificationId, Published] = field(default_factory=dict)
 
     def processes(self, client: SimulatedClient) -> list[SimulatedClient]:
         """All processes of a client so far."""
@@ -69,7 +77,8 @@ class Ledger:
         must, may = set(), set()
         refused = self._refused(publishers)
         for published in self.published:
-            if published.is_forbidden or published.id in refused:
+            is_refused = published.id in refused and not published.was_taken
+            if published.is_forbidden or is_refused:
                 continue
             for interest in self.interests[client.name].values():
                 if not self.contents.matches(interest.subscription, published.notification):
@@ -88,6 +97,16 @@ class Ledger:
             and not published.is_uncertain
         )
 
+    def publish(self, published: Published) -> None:
+        """Note a publication."""
+        self.published.append(published)
+        self._by_id[published.id] = published
+
+    def is_as_published(self, id: NotificationId, received: Notification) -> bool:
+        """Whether a client has had what was published under that id, or a part that it may see."""
+        known = self._by_id.get(id)
+        return known is not None and dict(received).items() <= dict(known.notification).items()
+
     def _refused(self, publishers: Iterable[SimulatedClient]) -> set[NotificationId]:
         """What publishers were told is refused."""
         return {
@@ -97,17 +116,22 @@ class Ledger:
             for number in refused_to(process)
         }
 
+    def was_lost(self, id: NotificationId) -> bool:
+        """Whether a disk has lost this one after it was taken."""
+        known = self._by_id.get(id)
+        return known is not None and known.was_taken
+
     def note_in_force(self, client: SimulatedClient, now: float) -> None:
         """Note which subscriptions of a client are in force by now."""
         for interest in self.interests[client.name].values():
             request = interest.request or 0
             is_waiting = interest.in_force_at is None and interest.request is not None
             if is_waiting and client.has("barrier", request):
-                interest.in_force_at = now
+                interest.in_force_at, interest.is_lost = now, False
 
     def lost(self, ids: Iterable[NotificationId]) -> None:
         """A disk has lost these: nobody is owed them any more."""
-        lost = set(ids)
-        for published in self.published:
-            if published.id in lost:
-                published.is_uncertain = True
+        for id in ids:
+            published = self._by_id.get(id)
+            if published is not None:
+                published.is_uncertain = published.was_taken = True

@@ -94,8 +94,8 @@ class Links:
     def _arrive(self, connection: SimulatedConnection, to: End, body: bytes) -> None:
         if to.is_open:
             to.received(body)
-        else:
-            self.close_other(connection, to)  # nobody is there: the sender learns of it
+        elif to.answers:
+            self.close_other(connection, to)  # nobody listens: the sender learns of it
 
     def _faults_of(self, connection: SimulatedConnection) -> Faults:
         return self._faults_between.get(connection.pair, self.faults)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from math import inf
 from random import Random
 from typing import Literal, Unpack
 
@@ -31,26 +30,23 @@ from kbn.broker import (
     Peer,
     Role,
     RoutingTable,
-    StoreError,
     Topology,
-    node_effects,
     node_events,
     notes,
 )
 from kbn.errors import InvalidInputError, KbnError
 from kbn.ontology import Ontology
 from kbn.simulation.client import Line, SimulatedClient
-from kbn.simulation.client_shell import TICK_S, ClientShell
-from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Losses
+from kbn.simulation.client_shell import ClientShell
+from kbn.simulation.disk import Disk, Losses, SimulatedDisk, Spoilt
 from kbn.simulation.faults import Faults
 from kbn.simulation.links import Links, broker_pair
+from kbn.simulation.node_shell import NodeShell, Observers
 from kbn.simulation.options import BrokerOptions, node_settings
 from kbn.simulation.place import Place
 from kbn.simulation.timeline import Timeline
 
 RETRANSMIT_S = 0.1
-ROUNDED_S = 1e-4
 
 
 class Network:
@@ -68,9 +64,10 @@ class Network:
 
     A topology is a `Topology`, or for a hierarchy a mapping from broker to parent. With `ticks` the
     clock ticks on perfect links too; crashes need it, because a broker notices by the clock that
-    another is silent. `BrokerOptions` are the options that all brokers share. `notes` lists what
-    the nodes noted, each with the name of the node. `watch` is told what clients are sent, when it
-    is sent, and `disk_lost` what a disk has lost that lies.
+    another is silent. `disks` makes the disk of each broker. `BrokerOptions` are the options that
+    all brokers share. `notes` lists what the nodes noted, each with the name of the node. `watch`
+    is told what clients are sent, when it is sent, `disk_lost` what a disk has lost that lies, and
+    `noted` each note.
     """
 
     def __init__(
@@ -81,6 +78,7 @@ class Network:
         *,
         faults: Faults | None = None,
         ticks: bool = False,
+        disks: Callable[[str], Disk] = lambda broker: SimulatedDisk(),
         **options: Unpack[BrokerOptions],
     ) -> None:
         if not isinstance(topology, Topology):
@@ -92,25 +90,30 @@ class Network:
         self.notes: list[tuple[str, notes.Note]] = []
         self.watch: Callable[[str, AnyMessage], None] = lambda client, message: None
         self.disk_lost: Callable[[Losses], None] = lambda losses: None
+        self.noted: Callable[[str, notes.Note], None] = lambda broker, note: None
         self._timeline = Timeline()
         self._links = Links(self._timeline, self.rng, faults or Faults())
-        self._client_shell = ClientShell(
-            self.clients, self._timeline, self._links, self.knows, self._accept
-        )
         self._ticks = ticks or not self._links.faults.is_reliable
         self._runs = count(1)
-        self._connection_ids = count(1)
-        self._parked: list[tuple[str, Node, node_effects.Dial]] = []
         common = replace(
             node_settings(topology.routing, options),
             ontology=ontology,
             retransmit_s=RETRANSMIT_S if self._ticks else None,
         )
         token, self._by_address = common.token, options.get("by_address", False)
-        self._places = {name: Place.of(name, common) for name in topology.brokers}
+        self._places = {name: Place.of(name, common, disks(name)) for name in topology.brokers}
         for name, place in self._places.items():
             links = tuple(self._links_of(name, token))
             place.settings = replace(place.settings, links=links)
+        observers = Observers(
+            self._noted, lambda *sent: self.watch(*sent), lambda losses: self.disk_lost(losses)
+        )
+        self._node_shell = NodeShell(
+            self._places, self._timeline, self._links, observers, ticks=self._ticks
+        )
+        self._client_shell = ClientShell(
+            self.clients, self._timeline, self._links, self.knows, self._node_shell.accept
+        )
         for name in topology.brokers:
             if name not in options.get("down", ()):
                 self.restart(name)
@@ -189,20 +192,24 @@ class Network:
     def access_changed(self) -> None:
         """Tell all brokers that the authorizer decides by other rules from now on."""
         for name in self.brokers:
-            self._tell(name, node_events.AccessChanged())
+            self._node_shell.tell(name, node_events.AccessChanged())
 
     def client_again(self, ended: SimulatedClient, at: str, token: str) -> SimulatedClient:
         """Another process of a client that has ended, with the same settings but for the token."""
         settings = replace(ended.settings, token=token)
         return self._attach(ended.name, at, settings, ended.key)
 
-    def crash_client(self, key: str) -> SimulatedClient:
-        """End the process of a client at once; its machine closes the connections."""
+    def crash_client(self, key: str, *, vanishes: bool = False) -> SimulatedClient:
+        """End the process of a client at once; its machine closes the connections.
+
+        A machine that `vanishes` closes nothing, and answers nothing that is sent to it.
+        """
         client = self.clients.pop(key)
         for line in client.lines.values():
             if line.connection is not None and line.end is not None:
-                line.end.is_open = False
-                self._links.close_other(line.connection, line.end)
+                line.end.is_open, line.end.answers = False, not vanishes
+                if not vanishes:
+                    self._links.close_other(line.connection, line.end)
         return client
 
     def detach(self, name: str) -> None:
@@ -229,7 +236,7 @@ class Network:
                 f"{name!r} cannot move from {old!r} to {to!r}: the first must be a neighbour "
                 "and the second none"
             )
-        self._tell(name, request)
+        self._node_shell.tell(name, request)
 
     def use_ontology(
         self, name: str, ontology: Ontology | None, digest: str, table: RoutingTable | None = None
@@ -238,7 +245,7 @@ class Network:
         place = self._place(name)
         place.settings = replace(place.settings, ontology=ontology, ontology_digest=digest)
         if place.node is not None:
-            self._tell(name, node_events.UseOntology(ontology, digest, table))
+            self._node_shell.tell(name, node_events.UseOntology(ontology, digest, table))
 
     # Disturbances.
 
@@ -276,31 +283,18 @@ class Network:
 
     def crash(self, name: str) -> None:
         """Stop a broker at once: what is not in its store is lost."""
-        place = self._place(name)
-        ends, place.ends = place.ends, {}
-        for connection, end in ends.values():
-            end.is_open = False
-            self._links.close_other(connection, end)
-        losses = place.stop()
-        if losses is not None:
-            self.disk_lost(losses)
+        self._place(name)
+        self._node_shell.stop(name)
 
     def restart(self, name: str) -> None:
         """Start a broker from what its store has kept; not while its disk fails."""
-        place = self._place(name)
-        if place.node is not None:
+        if self._place(name).node is not None:
             raise InvalidInputError(f"broker {name!r} is running")
-        try:
-            effects = place.start(self.now, self.rng.random)
-        except StoreError as error:
-            self._noted(name, notes.StoreFailed(str(error)))
-            self.crash(name)
-            return
-        node = self._running(name)
-        self._perform(name, effects)
-        if self._ticks:
-            self._tick_node(name, node)
-        self._dial_parked(name)
+        self._node_shell.start(name, self.rng.random)
+        for client in self.clients.values():
+            line = client.lines.get(name)
+            if line is not None and line.connection is None:
+                self._client_shell.connect_soon(client, line)
 
     def slow_down(self, name: str, turn_s: float) -> None:
         """Let each turn of a broker take so long from now on; 0: no time."""
@@ -311,7 +305,7 @@ class Network:
 
         A running broker does not notice: over TCP it reads the wall clock only when it starts.
         """
-        self._place(name).ahead_s = ahead_s
+        self._place(name).set_clock(ahead_s)
 
     def fail_disk(self, name: str) -> None:
         """Let the disk of a broker fail from now on."""
@@ -320,6 +314,11 @@ class Network:
     def let_disk_lie(self, name: str) -> None:
         """What the broker stores from now on is lost when it crashes."""
         self._place(name).store.begin_lying()
+
+    def spoil_disk(self, name: str, rng: Random) -> list[Spoilt]:
+        """Make rows of the disk of a broker unreadable that does not run; which."""
+        place = self._place(name)
+        return [] if place.node is not None else place.store.spoil(rng)
 
     def mend_disk(self, name: str) -> None:
         """Undo both; what was stored is safe."""
@@ -366,82 +365,9 @@ class Network:
         """Do something at a simulated time."""
         self._timeline.at(time, action)
 
-    # What nodes ask for.
-
-    def _tell(self, name: str, event: node_events.Event) -> None:
-        place = self._places[name]
-        if place.node is not None:
-            place.happened(event)
-            self._have_turn(name, place)
-
-    def _have_turn(self, name: str, place: Place) -> None:
-        """Let a node handle what has happened: now, or when it is done with its last turn."""
-        if place.is_in_turn:
-            return
-        node = place.node
-        try:
-            effects = place.turn(self.now)
-        except StoreError as error:
-            self._noted(name, notes.StoreFailed(str(error)))
-            self.crash(name)
-            return
-        self._watch(place, effects)
-        if not place.turn_s:
-            self._perform(name, effects)
-            return
-        place.is_in_turn = True
-
-        def end_turn() -> None:
-            if place.node is node:
-                place.is_in_turn = False
-                self._perform(name, effects)
-                if place.has_waiting:
-                    self._have_turn(name, place)
-
-        self.at(self.now + place.turn_s, end_turn)
-
-    def _watch(self, place: Place, effects: list[node_effects.Effect]) -> None:
-        """What is sent is looked at when it is decided; a slow node sends it later."""
-        for effect in effects:
-            if isinstance(effect, node_effects.Send) and effect.connection in place.ends:
-                connection, end = place.ends[effect.connection]
-                to = connection.other(end).peer
-                for message in effect.messages if to.kind == "client" else ():
-                    self.watch(to.name, message)
-
-    def _perform(self, name: str, effects: list[node_effects.Effect]) -> None:
-        place = self._places[name]
-        for effect in effects:
-            match effect:
-                case node_effects.Send():
-                    self._send(name, place, effect)
-                case node_effects.Close(id, _):
-                    if id in place.ends:
-                        self._links.close(place.ends[id][1])
-                        self._links.close_other(*place.ends[id])
-                case node_effects.Dial():
-                    assert place.node is not None
-                    self._dial_soon(name, place.node, effect)
-                case node_effects.Note(note):
-                    self._noted(name, note)
-                case _:
-                    pass  # sockets have room here, and frames any length
-        if place.node is not None and place.node.due_at < place.wakes_at:
-            self._wake(name, place, place.node)
-        if place.node is not None and place.node.has_more and not place.has_turn:
-            self._go_on(name, place, place.node)
-
-    def _send(self, name: str, place: Place, send: node_effects.Send) -> None:
-        found = place.ends.get(send.connection)
-        if found is None:
-            return
-        for message in send.messages:
-            self._links.transmit(*found, message)
-        if send.is_cut_short:
-            self.at(self.now, lambda: self._tell(name, node_events.Writable(send.connection)))
-
     def _noted(self, name: str, note: notes.Note) -> None:
         self.notes.append((name, note))
+        self.noted(name, note)
         if isinstance(note, notes.Bug):
             raise note.error
         if isinstance(note, notes.MoveEnded):
@@ -453,101 +379,11 @@ class Network:
                 self.topology = replace(self.topology, links=links)
             self.broker_moves.append((name, note.to, note.trouble))
 
-    def _wake(self, name: str, place: Place, node: Node) -> None:
-        place.wakes_at = node.due_at
-
-        def wake() -> None:
-            if place.node is node:
-                place.wakes_at = inf
-                self._have_turn(name, place)
-
-        # Another clock rounds in another way: the node is not to wake just before it is due.
-        late_s = ROUNDED_S if place.ahead_by_s else 0.0
-        self.at(node.due_at - place.ahead_by_s + late_s, wake)
-
-    def _go_on(self, name: str, place: Place, node: Node) -> None:
-        """Give a node another turn, for what did not fit into this one."""
-        place.has_turn = True
-
-        def go_on() -> None:
-            if place.node is node:
-                place.has_turn = False
-                self._have_turn(name, place)
-
-        self.at(self.now, go_on)
-
-    def _tick_node(self, name: str, node: Node) -> None:
-        if self._places[name].node is node:
-            self._tell(name, node_events.Tick())
-            self.at(self.now + TICK_S, lambda: self._tick_node(name, node))
-
-    # Connections.
-
-    def _dial_soon(self, name: str, node: Node, dial: node_effects.Dial) -> None:
-        self.at(self.now, lambda: self._dial(name, node, dial))
-
-    def _dial(self, name: str, node: Node, dial: node_effects.Dial) -> None:
-        """Connect one broker to another, if both run and can hear each other."""
-        if self._places[name].node is not node:
-            return
-        target = self._places.get(dial.url)
-        is_cut = self._links.is_cut(broker_pair(name, dial.url))
-        if target is not None and target.node is not None and not is_cut:
-            connection = self._join(self._end(name), self._end(dial.url))
-            self._tell(dial.url, node_events.Opened(connection.id, name))
-            self._tell(name, node_events.Opened(connection.id, dial.url, dial.link))
-        elif self._ticks:
-            self._tell(name, node_events.DialFailed(dial.link, f"{dial.url} does not answer"))
-        else:
-            self._parked.append((name, node, dial))
-
-    def _dial_parked(self, target: str) -> None:
-        """Where no clock ticks nobody tries again and again: dial when a broker is back."""
-        parked = [each for each in self._parked if each[2].url == target]
-        self._parked = [each for each in self._parked if each[2].url != target]
-        for name, node, dial in parked:
-            self._dial_soon(name, node, dial)
-        for client in self.clients.values():
-            line = client.lines.get(target)
-            if line is not None and line.connection is None:
-                self._client_shell.connect_soon(client, line)
-
-    def _end(self, name: str) -> End:
-        """The side of a broker."""
-        return End(Peer("broker", name), lambda body: None, lambda: None)
-
-    def _join(self, dialler: End, acceptor: End) -> SimulatedConnection:
-        connection = SimulatedConnection(next(self._connection_ids), dialler, acceptor)
-        for end in (dialler, acceptor):
-            if end.peer.kind == "broker":
-                self._join_node(connection, end)
-        return connection
-
-    def _join_node(self, connection: SimulatedConnection, end: End) -> None:
-        name, id = end.peer.name, connection.id
-        place = self._places[name]
-        place.ends[id] = (connection, end)
-        end.received = lambda body: self._tell(name, node_events.Received(id, [body]))
-
-        def closed() -> None:
-            if place.ends.pop(id, None) is not None:
-                self._tell(name, node_events.Closed(id))
-
-        end.closed = closed
-
     # Clients.
 
     def carry_out(self, client: SimulatedClient, effects: list[Effect]) -> None:
         """Do what a client's core asks for."""
         self._client_shell.carry_out(client, effects)
-
-    def _accept(self, end: End, broker: str) -> SimulatedConnection | None:
-        """Connect the end of a client to a broker; None while the broker is down."""
-        if self._place(broker).node is None:
-            return None
-        connection = self._join(end, self._end(broker))
-        self._tell(broker, node_events.Opened(connection.id, end.peer.name))
-        return connection
 
     def _place(self, name: str) -> Place:
         place = self._places.get(name)

@@ -8,7 +8,10 @@ from math import inf
 
 from kbn.broker import Node, NodeSettings, node_effects, node_events
 from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Losses, SimulatedDisk
+from kbn.simulation.disk import Disk, Losses
+
+# Only a machine that loses power loses commits, and it needs longer than that to come back.
+REBOOT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -20,7 +23,7 @@ class Place:
     """
 
     settings: NodeSettings
-    store: SimulatedDisk
+    store: Disk
     node: Node | None = None
     ends: dict[int, tuple[SimulatedConnection, End]] = field(default_factory=dict)
     wakes_at: float = inf
@@ -29,12 +32,12 @@ class Place:
     is_in_turn: bool = False
     ahead_s: float = 0.0
     ahead_by_s: float = 0.0
+    _ahead_min_s: float = 0.0
     _waiting: list[node_events.Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, name: str, common: NodeSettings) -> Place:
+    def of(cls, name: str, common: NodeSettings, store: Disk) -> Place:
         """The place of a broker with settings that all share."""
-        store = SimulatedDisk()
         return cls(replace(common, name=name, store=store), store)
 
     def start(self, now: float, jitter: Callable[[], float]) -> list[node_effects.Effect]:
@@ -49,7 +52,19 @@ class Place:
     def stop(self) -> Losses | None:
         """The node is gone at once; what the disk has lost."""
         self.node = None
-        return self.store.crash()
+        losses = self.store.crash()
+        if losses is not None:
+            self._ahead_min_s = self.ahead_by_s + REBOOT_S
+            self.set_clock(self.ahead_s)
+        return losses
+
+    def set_clock(self, ahead_s: float) -> None:
+        """The machine's clock is so far ahead when the node starts again.
+
+        Where the disk has lost commits it is not behind what it was then: epochs that nobody
+        remembers come from the clock, and one that begins again is for a person to mend.
+        """
+        self.ahead_s = max(ahead_s, self._ahead_min_s)
 
     def happened(self, event: node_events.Event) -> None:
         """Something waits for the next turn; of several ticks one does. New rules come first."""

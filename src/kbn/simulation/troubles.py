@@ -5,8 +5,10 @@
   between a turn's commit and what it sends;
 - *clocks*: the clock of a machine jumps, forward or back; brokers read it when they start, clients
   when they start and when they publish;
-- *failing*, *lying*: disks with errors (`disk.py`);
+- *failing*, *lying*, *spoilt*: disks with errors (`disk.py`);
 - *dying*: processes of clients end without a word, and come back under the same name, or never;
+- *vanishing*: the same with the whole machine, often in the middle of a move: nobody sees a
+  connection closed;
 - *terms*: filters and notifications have terms of an ontology (`drawing.py`), and brokers believe
   for a while that theirs is another.
 """
@@ -31,12 +33,15 @@ SHARES = {
     "failing": 0.3,
     "dying": 0.3,
     "terms": 0.3,
-    "lying": 0.0,
+    "lying": 0.15,
+    "spoilt": 0.2,
+    "vanishing": 0.2,
 }
 RATE = 0.25  # of the steps of a world that has some
 TURNS_S = (0.005, 0.05, 0.3, 1.5)
 YEAR_S = 3e7
 CLOCKS_S = (0.0, 2.0, 3600.0, 50 * YEAR_S, 60 * YEAR_S, 200 * YEAR_S)  # forward, and back again
+STEPS_S = (0.01, 0.1, 1.0)  # of a move: its steps take a few milliseconds, or long in trouble
 RETURNS = 0.7
 
 
@@ -60,7 +65,9 @@ class Troubles:
             "clocks": self._set_a_clock,
             "failing": self._fail_a_disk,
             "lying": self._let_a_disk_lie,
+            "spoilt": self._spoil_a_disk,
             "dying": self._end_a_client,
+            "vanishing": self._let_a_machine_vanish,
             "terms": self._believe_in_another_ontology,
         }
         self._actions = {kind: action for kind, action in actions.items() if kind in kinds}
@@ -110,7 +117,9 @@ class Troubles:
         self._later(world, lambda: world.network.slow_down(name, 0.0))
 
     def _set_a_clock(self, world: World) -> None:
-        name, jump_s = self._some_broker(world), self._rng.choice(CLOCKS_S)
+        # An epoch that a disk has lost comes from the clock: not from one beyond what epochs hold.
+        clocks_s = CLOCKS_S[:-1] if "lying" in self.kinds else CLOCKS_S
+        name, jump_s = self._some_broker(world), self._rng.choice(clocks_s)
         world.tell(f"the machine of {name} starts again, its clock {jump_s:g} s ahead")
         world.network.set_clock(name, jump_s)
         self.counts["clocks"] += 1
@@ -136,12 +145,34 @@ class Troubles:
         else:
             self._later(world, lambda: world.network.mend_disk(name))
 
+    def _spoil_a_disk(self, world: World) -> None:
+        name = self._some_broker(world)
+        world.crash(name)
+        spoilt = world.network.spoil_disk(name, self._rng)
+        self.counts["spoilt"] += len(spoilt)
+        world.disk_spoilt(name, spoilt)
+        self._later(world, lambda: world.restart(name))
+
     def _end_a_client(self, world: World) -> None:
         client = self._rng.choice([*world.subscribers, *world.publishers])
-        if not world.others_like(client.name):
+        self._end(world, client, "dying")
+
+    def _let_a_machine_vanish(self, world: World) -> None:
+        client = self._rng.choice([*world.subscribers, *world.publishers])
+        after_s = 0.0
+        if self._rng.random() < 0.8:
+            world.move(client, self._some_broker(world))
+            after_s = self._rng.choice(STEPS_S) * self._rng.random()
+        at = world.network.now + after_s
+        world.network.at(at, lambda: self._end(world, client, "vanishing"))
+
+    def _end(self, world: World, client: SimulatedClient, kind: str) -> None:
+        is_here = world.network.clients.get(client.key) is client
+        if self._is_over or not is_here or not world.others_like(client.name):
             return
-        self.counts["dying"] += 1
-        world.end_process(client)
+        self.counts[kind] += 1
+        self.counts["vanishing in a move"] += kind == "vanishing" and client.core.is_moving
+        world.end_process(client, vanishes=kind == "vanishing")
         if self._rng.random() < RETURNS:
             self._later(world, lambda: world.client_returns(client.name))
 

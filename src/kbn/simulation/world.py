@@ -21,20 +21,25 @@ Some worlds have more troubles (`troubles.py`). Then these are the promises:
   brokers, or comes back to another, is owed what is published when its subscriptions are in force
   again. Of what a publisher had published when it ended, what was confirmed is owed;
 - what a disk has lost that lies is not owed, nor is anything for a subscription it has lost, until
-  that is in force again. All else is.
+  that is in force again. What was delivered before it was lost may be refused when it comes again.
+  All else is owed;
+- what a disk has spoilt is not owed either, but only from when its broker has told so. Nobody is
+  given anything else than was published;
+- what a disk has lost or spoilt, and its publisher brings again, comes out of order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
 from kbn.broker import AnyMessage, NotificationId
-from kbn.errors import InvalidInputError
+from kbn.simulation import happenings
 from kbn.simulation.access import TOKEN, AccessTrouble
 from kbn.simulation.client import SimulatedClient
-from kbn.simulation.disk import Losses
+from kbn.simulation.damage import Damage
+from kbn.simulation.disk import Disk, Losses, SimulatedDisk, Spoilt
 from kbn.simulation.drawing import CALM, Contents, random_faults, random_topology
 from kbn.simulation.ledger import Interest, Ledger, Published
 from kbn.simulation.network import Network
@@ -59,6 +64,7 @@ class World:
     access: AccessTrouble
     troubles: Troubles
     ledger: Ledger
+    damage: Damage
     gone: dict[str, SimulatedClient] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
     is_restless: bool = False
@@ -73,12 +79,13 @@ class World:
         restless: bool = False,
         rules_change: bool = True,
         troubles: Collection[str] | None = None,
+        disks: Callable[[str], Disk] = lambda broker: SimulatedDisk(),
     ) -> World:
         """A world whose shape, clients and fault rates all come from the seed.
 
         In a restless one brokers move often, and peers in the middle of the network too. In two of
         three the access rules change, unless that is not wanted. `troubles` are those of the seed,
-        unless you say which.
+        unless you say which; `disks` makes the disk of each broker.
         """
         rng, limits = Random(seed), WorldLimits.of_seed(seed)
         kinds = kinds_of_seed(seed) if troubles is None else troubles
@@ -92,6 +99,7 @@ class World:
             seed=seed,
             faults=faults,
             ticks=True,
+            disks=disks,
             advertisements=rng.random() < 0.3,
             authorizer=access.in_force,
             broker_token=TOKEN,
@@ -101,9 +109,11 @@ class World:
         )
         trouble = Troubles(seed, kinds)
         ledger = Ledger(contents)
-        world = cls(seed, rng, network, access, trouble, ledger)
+        damage = Damage(network, ledger)
+        world = cls(seed, rng, network, access, trouble, ledger, damage)
         world.is_restless, world.limits = restless, limits
         network.watch, network.disk_lost = world._look_at, world._disk_lost
+        network.noted = damage.noted
         world.tell(f"{topology.routing} {topology.links} {faults} {limits or ''} {sorted(kinds)}")
         for n in range(rng.randint(1, 4)):
             world._attach(f"s{n}", durable=rng.random() < 0.8)
@@ -126,13 +136,13 @@ class World:
         """Let things happen, good and bad, then heal the world and check it."""
         for client in self.subscribers:
             for _ in range(self.rng.randint(1, 3)):
-                self._subscribe(client)
+                self.subscribe(client)
         for publisher in self.publishers:
             if self.rng.random() < 0.5:
                 publisher.advertise(self.ledger.contents.subscription())
         self.network.run_for(1.0)
         for _ in range(steps):
-            self._something_happens()
+            happenings.step(self)
             self.access.step(self)
             self.troubles.step(self)
             self.network.run_for(self.rng.expovariate(steps / seconds))
@@ -151,7 +161,7 @@ class World:
             client.read()
         self._wait_until_kept()
         for publisher in self.publishers:
-            self._publish(publisher)
+            self.publish(publisher)
         self._wait_until_kept()
         self.network.run_for(2.0)
 
@@ -169,6 +179,8 @@ class World:
         for key, client in self.network.clients.items():
             if key[0] == "x" and (client.received or client.confirmed):
                 self._broken(f"{key} was let in")
+        if untold := self.damage.untold():
+            self._broken(untold)
         for client in self.subscribers:
             for process in self.ledger.processes(client):
                 self._check_process(process)
@@ -182,6 +194,9 @@ class World:
                 self._broken(f"{client.name} had {_named(got - may)}, and wanted none")
 
     def _check_process(self, client: SimulatedClient) -> None:
+        for each in client.received:
+            if not self.ledger.is_as_published(each.id, each.notification):
+                self._broken(f"{client.name} had {dict(each.notification)} for {each.id}")
         got = [each.id for each in client.received]
         if len(set(got)) != len(got):
             twice = {id for id in got if got.count(id) > 1}
@@ -195,11 +210,15 @@ class World:
                     self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient) -> None:
-        """Within a strand, and apart from what a former broker brings late."""
+        """Within a strand, and apart from what a former broker brings late, or its publisher brings
+        again because a disk has lost it.
+        """
         if self.network.topology.routing == "general":
             return
         streams: dict[tuple[str, int, int, bool], list[int]] = {}
         for each in client.received:
+            if self.ledger.was_lost(each.id):
+                continue
             stream = (each.id.publisher, each.id.epoch, each.strand, each.is_late)
             streams.setdefault(stream, []).append(each.id.number)
         for (publisher, *_), numbers in streams.items():
@@ -228,73 +247,16 @@ class World:
 
     # What happens.
 
-    def _something_happens(self) -> None:
-        slow = ["burst", "stop", "read"] if self.limits else []
-        kind = self.rng.choices(
-            [
-                *slow,
-                "publish",
-                "crash",
-                "restart",
-                "cut",
-                "mend",
-                "subscribe",
-                "unsubscribe",
-                "move",
-                "rehome",
-                "refuse",
-            ],
-            [
-                *([6, 3, 3] if self.limits else []),
-                24,
-                2,
-                5,
-                3,
-                5,
-                2,
-                1,
-                2,
-                6 if self.is_restless else 1,
-                1,
-            ],
-        )[0]
-        getattr(self, f"_{kind}_something")()
-
-    def _publish_something(self) -> None:
-        self._publish(self.rng.choice(self.publishers))
-
-    def _publish(self, publisher: SimulatedClient) -> None:
+    def publish(self, publisher: SimulatedClient) -> None:
+        """Let a client publish something."""
         notification = self.ledger.contents.notification()
         number = publisher.publish(notification, durable=True)
         id = NotificationId(publisher.name, publisher.epoch, number, durable=True)
         is_forbidden = not self.access.may_publish(publisher.name)
-        self.ledger.published.append(
+        self.ledger.publish(
             Published(id, notification, self.network.now, is_forbidden, is_forbidden)
         )
         self.tell(f"{publisher.name} publishes {number}: {dict(notification)}")
-
-    def _burst_something(self) -> None:
-        for _ in range(self.rng.randint(2, 10)):
-            self._publish_something()
-
-    def _stop_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        if not client.core.is_moving:
-            self.tell(f"{client.name} stops reading")
-            client.stop_reading()
-
-    def _read_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        self.tell(f"{client.name} reads")
-        client.read()
-
-    def _crash_something(self) -> None:
-        self.crash(self.rng.choice(self.network.topology.brokers))
-
-    def _restart_something(self) -> None:
-        down = [n for n in self.network.topology.brokers if n not in self.network.brokers]
-        if down:
-            self.restart(self.rng.choice(down))
 
     def crash(self, name: str) -> None:
         """Stop a broker, if it runs."""
@@ -311,74 +273,21 @@ class World:
     def _disk_lost(self, losses: Losses) -> None:
         lost = _named(losses.publications), sorted(losses.subscriptions)
         self.tell(f"the disk has lost {losses.commits} commits: {lost}")
-        self.ledger.lost(losses.publications)
-        for name, id in losses.subscriptions:
-            interest = self.ledger.interests[name].get(id)
-            if interest is not None and name in self.network.clients:
-                interest.begin_again(self.network.clients[name].barrier())
-            elif interest is not None:
-                interest.in_force_at = None
+        self.damage.lost(losses)
 
-    def _cut_something(self) -> None:
-        if self.network.topology.links:
-            one, other = self.rng.choice(self.network.topology.links)
-            breaks = self.rng.random() < 0.5
-            self.tell(f"{one} - {other} is cut{', and the connection breaks' if breaks else ''}")
-            self.network.cut(one, other)
-            if breaks:
-                self.network.reset(one, other)
+    def disk_spoilt(self, name: str, rows: list[Spoilt]) -> None:
+        """Rows of a broker that does not run were made unreadable."""
+        told = [sorted(row.told_as) for row in rows]
+        self.tell(f"the disk of {name} spoils {told}")
+        self.damage.spoilt(name, rows)
 
-    def _mend_something(self) -> None:
-        if self.network.topology.links:
-            one, other = self.rng.choice(self.network.topology.links)
-            self.tell(f"{one} - {other} is mended")
-            self.network.mend(one, other)
-
-    def _subscribe_something(self) -> None:
-        self._subscribe(self.rng.choice(self.subscribers))
-
-    def _unsubscribe_something(self) -> None:
-        client = self.rng.choice(self.subscribers)
-        interests = self.ledger.interests[client.name]
-        if interests:
-            id = self.rng.choice(sorted(interests))
-            interests[id].given_up_at = self.network.now
-            interests[id].is_unsubscribed = True
-            client.unsubscribe(id)
-            self.tell(f"{client.name} gives up {id}")
-
-    def _move_something(self) -> None:
-        client = self.rng.choice([*self.subscribers, *self.publishers])
-        to = self.rng.choice(self.network.topology.brokers)
+    def move(self, client: SimulatedClient, to: str) -> None:
+        """Let a client move to another broker."""
         self.tell(f"{client.name} is to move to {to}")
         client.move(to)
 
-    def _rehome_something(self) -> None:
-        if "lying" in self.troubles.kinds:
-            return  # a broker that forgets where it has moved to is for a person to mend
-        name, to = (self.rng.choice(self.network.topology.brokers) for _ in range(2))
-        try:
-            self.network.move_broker(name, to, self._one_to_leave(name))
-        except InvalidInputError:
-            return
-        self.tell(f"{name} is to move to {to}")
-
-    def _refuse_something(self) -> None:
-        """Somebody comes who has no token: nobody may notice."""
-        at = self.rng.choice(self.network.topology.brokers)
-        name = f"x{len(self.network.clients)}"
-        self.tell(f"{name} comes to {at} without a token")
-        self.network.client(name, at=at, token="").subscribe("x >= 0")
-
-    def _one_to_leave(self, name: str) -> str | None:
-        """One of several neighbours, in a restless world."""
-        broker = self.network.brokers.get(name)
-        if broker is None or not self.is_restless:
-            return None
-        ups = [each.name for each in broker.neighbours.values() if each.role != "child"]
-        return self.rng.choice(ups) if ups else None
-
-    def _subscribe(self, client: SimulatedClient) -> None:
+    def subscribe(self, client: SimulatedClient) -> None:
+        """Let a client subscribe to something."""
         subscription = self.ledger.contents.subscription()
         id = client.subscribe(subscription)
         request = client.barrier()
@@ -406,10 +315,11 @@ class World:
         alike = self.subscribers if name[0] == "s" else self.publishers
         return [each for each in alike if each.name != name]
 
-    def end_process(self, client: SimulatedClient) -> None:
+    def end_process(self, client: SimulatedClient, *, vanishes: bool = False) -> None:
         """The process of a client ends: what nobody has confirmed may be lost."""
-        self.tell(f"the process of {client.name} ends")
-        self.gone[client.name] = self.network.crash_client(client.key)
+        on_its_way = " on its way" if client.core.is_moving else ""
+        self.tell(f"the {'machine' if vanishes else 'process'} of {client.name} ends{on_its_way}")
+        self.gone[client.name] = self.network.crash_client(client.key, vanishes=vanishes)
         for published in self.ledger.published:
             is_its_own = published.id[:2] == (client.name, client.epoch)
             if is_its_own and published.id.number > client.core.stored_up_to:
@@ -458,8 +368,7 @@ class World:
         interests = self.ledger.interests.get(client)
         if interests is None:
             return
-
-        held = {i: each.subscription for i, each in interests.items() if not each.is_unsubscribed}
+        held = {i: each.subscription for i, each in interests.items() if each.is_known}
         objection = self.access.objection(client, message, held)
         if objection is not None:
             self._broken(objection)

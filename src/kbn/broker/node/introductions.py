@@ -125,6 +125,7 @@ class Introductions:
             self._connections.note(notes.ClientAttached(peer.name, connection.address))
         connection.epoch = connect.epoch
         self._connections.bind(connection, peer, "client")
+        turn.came(peer)
         bytes_max = self._settings.server_limits.frame_bytes
         self._connections.effect(LimitFrames(connection.id, bytes_max))
         self._flow.give_room(peer, 0)
