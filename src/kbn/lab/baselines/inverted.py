@@ -135,13 +135,13 @@ def _fits(above: Sequence[Any], classes: Sequence[str]) -> bool:
     """Whether each term can have a class above it for its own."""
     held: dict[int, int] = {}
 
-    def seat(place: int, asked: set[int]) -> bool:
+    def serve(place: int, asked: set[int]) -> bool:
         for n, one in enumerate(classes):
             if one in above[place] and n not in asked:
                 asked.add(n)
-                if n not in held or seat(held[n], asked):
+                if n not in held or serve(held[n], asked):
                     held[n] = place
                     return True
         return False
 
-    return all(seat(place, set()) for place in range(len(above)))
+    return all(serve(place, set()) for place in range(len(above)))
