@@ -9,7 +9,7 @@ import pytest
 
 from kbn.broker.broker_move import BrokerMove, State
 from kbn.broker.route import route
-from kbn.broker.routing_table import Wanted
+from kbn.broker.wanted import Wanted
 
 
 class Hop(NamedTuple):

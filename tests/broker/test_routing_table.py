@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.routing_table import Register, RoutingTable
 from kbn.filters import Notification, Subscription
+from kbn.matching import Meter
 
 ANN, BOB = Peer("client", "ann"), Peer("client", "bob")
 A, B = Peer("broker", "a"), Peer("broker", "b")
@@ -77,3 +82,33 @@ def test_neighbours_that_are_apart_are_not_told_of_each_other() -> None:
         register.join(name, Announcements(None, "advertisement"))
     assert [name for name, _ in register.add((A, 1), wants("k = 1"))] == ["c"]
     assert [name for name, _ in register.add((ANN, 1), wants("k = 2"))] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_listing_in_parts_agrees_with_the_table_while_subscriptions_come_and_go(
+    seed: int, compacts: bool
+) -> None:
+    random, table = Random(seed), RoutingTable()
+    keys = [(Peer("client", f"c{n % 40}"), n) for n in range(6_000)]
+    for key in keys:
+        table.add(key, Subscription.parse(random.choice(["k any", "k = 1", "k = 2 or k < 3"])))
+    table.add((Peer("broker", "b"), 1), Subscription.parse("k any"))
+    notification = Notification({"k": 1})
+    assert table.match_up_to(4_000, notification) is None
+    listing = table.match_in_parts(notification, Meter(0))
+    for step in range(10_000):
+        if listing.go_on(200, overdraws=True):
+            break
+        gone = random.sample(keys, 450 if compacts and step < 9 else 5)
+        for key in gone:
+            table.remove(key)
+        keys = [key for key in keys if key not in gone]
+        new = Peer("client", f"new{step}"), random.choice([1, 7_000])
+        table.add(new, Subscription.parse(random.choice(["k any", "k = 2"])))
+        keys.append(new)
+    assert step > 5
+    wanted = table.match(notification)
+    assert listing.wanted.neighbours == wanted.neighbours == {"b"}
+    assert {name: set(ids) for name, ids in listing.wanted.clients.items()} == {
+        name: set(ids) for name, ids in wanted.clients.items()
+    }

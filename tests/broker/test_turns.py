@@ -15,7 +15,9 @@ from kbn.broker import (
     content,
     wire,
 )
+from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
+    Alive,
     AnyMessage,
     Connect,
     Credit,
@@ -41,8 +43,10 @@ TURN_MAX = BUDGET + 5_000
 class Turns:
     """A node and its clients; every turn is looked at."""
 
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: Store | None = None, limits: ClientLimits | None = None) -> None:
         self.store: Store = MemoryStore() if store is None else store
+        self.limits = limits or ClientLimits()
+        self.now = 1.0
         self.start()
         self.heard: dict[int, list[AnyMessage]] = {}
         self.paused: set[int] = set()
@@ -50,7 +54,7 @@ class Turns:
 
     def start(self) -> None:
         limits = ServerLimits(turn_work=BUDGET)
-        settings = NodeSettings("b", store=self.store, server_limits=limits)
+        settings = NodeSettings("b", store=self.store, limits=self.limits, server_limits=limits)
         self.node = Node(settings, 1.0)
         self.node.start(1.0)
 
@@ -61,7 +65,7 @@ class Turns:
 
     def turn(self, *happened: events.Event) -> None:
         before = self.node.turns.work
-        for effect in self.node.handle(happened, 1.0):
+        for effect in self.node.handle(happened, self.now):
             match effect:
                 case effects.Send(id, messages):
                     self.heard[id].extend(messages)
@@ -336,3 +340,70 @@ def test_what_is_on_its_way_for_a_subscription_goes_with_it() -> None:
     id = turns.client(session.name, durable=True)
     turns.run()
     assert turns.delivered(id) == []
+
+
+def test_very_many_subscriptions_that_want_one_notification_are_listed_in_turns() -> None:
+    turns = Turns()
+    wanting = []
+    for n in range(20):
+        id = turns.client(f"c{n}")
+        for first in range(0, 1_000, 500):
+            turns.say(id, *[Subscribe(first + k, "k any", True) for k in range(500)])
+            turns.run()
+        wanting.append(id)
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, published(1, "first"), published(2, "second"))
+    assert turns.node.has_more and not turns.delivered(wanting[0])
+    turns.say(wanting[1], *[Unsubscribe(n) for n in range(10)])
+    turns.turn(events.Closed(wanting[2]))
+    turns.say(publisher, Publish(3, 0.0, content.encode({"j": 1})))
+    assert turns.run() > 3
+    for n in (0, 19):
+        found = [each for each in turns.heard[wanting[n]] if isinstance(each, Deliver)]
+        assert [len(each.subscriptions) for each in found] == [1_000] * 2
+    last = [each for each in turns.heard[wanting[1]] if isinstance(each, Deliver)][-1]
+    assert 990 <= len(last.subscriptions) < 1_000
+
+
+def test_a_client_whose_messages_cost_too_much_in_a_second_rests_and_nobody_else() -> None:
+    turns = Turns(limits=ClientLimits(work_rate=4_000))
+    loud, calm = turns.client("loud"), turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    turns.say(loud, *[published(n, n) for n in range(1, 901)])
+    assert turns.run() < 100, "the node has nothing to do meanwhile"
+    first = len(turns.delivered(calm))
+    assert 0 < first < 400 and loud in turns.paused
+    turns.say(calm, Subscribe(2, "j any", True))
+    assert Done("subscribe", 2) in turns.heard[calm], "answered in its own turn"
+    for _ in range(10):  # two seconds
+        turns.now += 0.2
+        turns.turn(events.Tick())
+        turns.run()
+    assert first < len(turns.delivered(calm)) < 4 * first
+    for _ in range(200):
+        turns.now += 0.2
+        turns.say(calm, Alive())
+        turns.turn(events.Tick())
+        turns.run()
+    assert turns.delivered(calm) == list(range(1, 901))
+    assert loud not in turns.paused
+
+
+def test_matching_in_parts_counts_as_the_work_of_the_publisher() -> None:
+    turns = Turns(limits=ClientLimits(work_rate=20_000))
+    wanted = [Subscribe(n, f"k * 'needle{n}.'", True) for n in range(400)]
+    for n in range(0, 400, 40):
+        turns.client(f"wanting{n}", *wanted[n : n + 40])
+    publisher = turns.client("p")
+    turns.run()
+    turns.say(publisher, published(1, "hay " * 100_000 + "needle7."), published(2, "more"))
+    turns.run()
+    turns.say(publisher, Subscribe(1, "j any", True))
+    turns.run()
+    assert Done("subscribe", 1) not in turns.heard[publisher], "it rests"
+    for _ in range(100):
+        turns.now += 0.2
+        turns.turn(events.Tick())
+        turns.run()
+    assert Done("subscribe", 1) in turns.heard[publisher]

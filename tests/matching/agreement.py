@@ -10,6 +10,7 @@ import pytest
 from kbn.filters import Notification, Subscription, matches_by_definition
 from kbn.matching import Matcher, notification_table
 from kbn.matching import index as index_module
+from kbn.matching.matcher import subscriptions_of
 from kbn.ontology import Ontology
 
 
@@ -66,7 +67,7 @@ def _assert_batch_agrees(matcher: Matcher, notifications: Sequence[Notification]
     assert set(entries) == {
         (row, group) for row, found in enumerate(one_by_one) for group in found.group_ids.tolist()
     }
-    members = matcher.index.groups.members
+    members = subscriptions_of(matcher).index.groups.members
     for group, count in zip(grouped["group"], grouped["subscriptions"], strict=True):
         assert count == len(members(group))
 

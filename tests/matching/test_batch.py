@@ -19,6 +19,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Constraint, Filter, Notification, Subscription
 from kbn.matching import Matcher, notification_table
 from kbn.matching.batch import CHUNK, count_batch
+from kbn.matching.matcher import subscriptions_of
 from kbn.ontology import Class, Individual, Property, Term
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -37,9 +38,8 @@ def found(matcher: Matcher, table: pa.Table) -> dict[int, set[Any]]:
     expanded = keys_of(matcher.match_batch(table))
     grouped = matcher.match_batch(table, expand=False).to_pydict()
     by_group: dict[int, set[Any]] = {}
-    groups = matcher.index.groups
     for row, group in zip(grouped["notification"], grouped["group"], strict=True):
-        keys = {matcher.keys[member] for member in groups.members(group)}
+        keys = set(matcher.keys_of_groups([group]))
         by_group.setdefault(row, set()).update(keys)
     assert by_group == expanded
     return expanded
@@ -266,7 +266,8 @@ def expected_bags(matcher: Matcher, rows: list[Any]) -> dict[int, set[Any]]:
 
 def only_elements() -> Matcher:
     matcher = bags()
-    for key in [key for key in matcher.keys if key not in ONLY_ELEMENTS]:
+    keys = subscriptions_of(matcher).subscribers.numbers()
+    for key in [key for key in keys if key not in ONLY_ELEMENTS]:
         matcher.remove(key)
     fresh = Matcher()
     for key in ONLY_ELEMENTS:

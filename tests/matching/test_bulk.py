@@ -17,8 +17,9 @@ from tests.matching.worlds import random_ontology, world_of
 from kbn.filters import Bag, Constraint, Filter, Notification, Subscription
 from kbn.filters.semantics import accepts_by_definition
 from kbn.matching import Matcher
+from kbn.matching.indexed_subscriptions import COMPACT_MIN
 from kbn.matching.invariants import check_invariants
-from kbn.matching.matcher import COMPACT_MIN
+from kbn.matching.matcher import subscriptions_of
 from kbn.ontology import Class, Ontology
 
 SLAB = 4096
@@ -137,7 +138,7 @@ def test_ranges_in_several_slabs_agree_at_every_size(seed: int) -> None:
     for step in (200, 1100, SLAB, 3000):
         pair.add_many([Subscription(ranges(random, AXES[:5])) for _ in range(step)])
         assert pair.assert_agree(points(random, AXES[:5], 6)) > 0
-    assert pair.matcher.index.slabs.slab_count > 1
+    assert subscriptions_of(pair.matcher).index.slabs.slab_count > 1
     for _ in range(300):
         pair.add(Subscription([ranges(random, AXES[:5]), ranges(random, AXES[:5])]))
     assert pair.assert_agree(points(random, AXES[:5], 6)) > 0
@@ -162,11 +163,11 @@ def test_removals_down_to_compaction_and_on(seed: int) -> None:
     pair = Pair(None, random)
     made = [Subscription(ranges(random, AXES[:3])) for _ in range(1500)]
     pair.add_many([*made, *made, *made])
-    groups = pair.matcher.index.groups
+    groups = subscriptions_of(pair.matcher).index.groups
     pair.remove(2000)
     pair.assert_agree(points(random, AXES[:3], 4))
     pair.remove(1200)
-    assert pair.matcher.index.groups is not groups, "nothing was compacted"
+    assert subscriptions_of(pair.matcher).index.groups is not groups, "nothing was compacted"
     pair.assert_agree(points(random, AXES[:3], 4))
     check_invariants(pair.matcher)
     pair.add_many(made[:400])

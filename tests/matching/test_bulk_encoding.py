@@ -17,6 +17,7 @@ from kbn.matching import Matcher
 from kbn.matching.bulk_encoding import BulkEncoder
 from kbn.matching.constraint_columns import PartTable
 from kbn.matching.index import encode_filters
+from kbn.matching.matcher import subscriptions_of
 
 PIECES = (
     *("a < 5", "a <= -0.0", "b>=12.50", "a > 007", "b < 123456789012345", "c<=0.1", " a  <  3 "),
@@ -129,8 +130,8 @@ def test_filters_in_bulk_have_the_codes_they_have_one_by_one(number: int) -> Non
     random = Random(number)
     filters = [world.random_filter(random, 6) for _ in range(150)]
     matcher = Matcher(world.ontology)
-    words, starts = encode_filters(matcher.index, filters)
-    encoder = BulkEncoder(matcher.index.encoder, BulkReader(world.ontology))
+    words, starts = encode_filters(subscriptions_of(matcher).index, filters)
+    encoder = BulkEncoder(subscriptions_of(matcher).index.encoder, BulkReader(world.ontology))
     ((bulk_words, bulk_starts),) = encoder.of_rows(filters, lambda one: (one,)).pieces
     assert bulk_starts.tolist() == starts.tolist(), world
     assert bulk_words.tolist() == words.tolist(), world
@@ -318,17 +319,18 @@ def test_what_is_remembered_of_parts_is_bounded_in_bytes(monkeypatch: pytest.Mon
     monkeypatch.setattr("kbn.matching.bulk_encoding.REMEMBERED_BYTES_MAX", 100_000)
     monkeypatch.setattr("kbn.filters.bulk.REMEMBERED_BYTES_MAX", 100_000)
     matcher = Matcher()
-    encoder = BulkEncoder(matcher.index.encoder, reader := BulkReader())
+    filters_of = subscriptions_of(matcher).filters_of
+    encoder = BulkEncoder(subscriptions_of(matcher).index.encoder, reader := BulkReader())
     for kind in ("texts", "objects", "JSON"):
         for first in range(0, 2_000, 50):
             texts = [f'a = "{n}-{"x" * 500}" and a_{n} < 3' for n in range(first, first + 50)]
             read: list[Any] = [Subscription.parse(text) for text in texts]
             if kind == "texts":
-                encoder.of_texts(pa.array(texts), matcher.filters_of)
+                encoder.of_texts(pa.array(texts), filters_of)
             elif kind == "objects":
-                encoder.of_rows(read, matcher.filters_of)
+                encoder.of_rows(read, filters_of)
             else:
-                encoder.of_rows([each.to_json() for each in read], matcher.filters_of)
+                encoder.of_rows([each.to_json() for each in read], filters_of)
             encoder.stay_within_bounds()
             assert encoder.remembered_bytes <= 100_000
             assert reader.remembered_bytes <= 100_000
@@ -338,17 +340,17 @@ def test_a_load_that_fails_late_leaves_no_trace(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("kbn.matching.bulk_load.CHUNK", 10)
     matcher = Matcher()
     matcher.add_many((f"a > {n}", n) for n in range(25))
-    before = matcher.group_count, matcher.index.groups.group_count
+    before = matcher.group_count, subscriptions_of(matcher).index.groups.group_count
     rows = [(f"a > {n} and b < {n}", 100 + n) for n in range(35)]
     for wrong in (("a >", 200), ("a > 1", 3), ("a > 1", 101), ("a > 1", None)):
         with pytest.raises(InvalidInputError, match=r"^row 36, key "):
             matcher.add_many([*rows, wrong])
-        assert (matcher.group_count, matcher.index.groups.group_count) == before
+        assert (matcher.group_count, subscriptions_of(matcher).index.groups.group_count) == before
         assert 101 not in matcher and len(matcher) == 25
-        matcher.index.groups.check_invariants()
+        subscriptions_of(matcher).index.groups.check_invariants()
     assert matcher.add_many(rows) == 35
     assert set(matcher.match({"a": 3, "b": 1})) == {0, 1, 2, 102}
-    matcher.index.groups.check_invariants()
+    subscriptions_of(matcher).index.groups.check_invariants()
 
 
 def test_rows_that_change_the_matcher_while_it_loads_are_refused() -> None:
@@ -365,7 +367,7 @@ def test_rows_that_change_the_matcher_while_it_loads_are_refused() -> None:
 
 
 def test_parts_may_come_while_somebody_holds_the_arrays_of_earlier_ones() -> None:
-    parts = PartTable(Matcher().index.encoder)
+    parts = PartTable(subscriptions_of(Matcher()).index.encoder)
     parts.number(Constraint("a", "=", 1))
     held = parts.arrays()
     parts.number(Constraint("a", "=", 2))

@@ -13,11 +13,17 @@ from tests.matching.worlds import world_of
 
 from kbn.filters import Constraint, Filter
 from kbn.matching import Matcher
-from kbn.matching.index import TOMBSTONE
+from kbn.matching.index import Index
 from kbn.matching.invariants import check_invariants
 from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.listing import BEHIND, DEPTH, TOKEN
 from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB
+from kbn.matching.matcher import subscriptions_of
+from kbn.matching.subscribers import TOMBSTONE
+
+
+def index_of(matcher: Matcher) -> Index:
+    return subscriptions_of(matcher).index
 
 
 def _filter(random: Random) -> Filter:
@@ -62,7 +68,7 @@ def whole() -> bytes:
         matcher.add(_filter(random), key)
     for key in random.sample(range(3060), 40):
         matcher.remove(key)
-    index = matcher.index
+    index = index_of(matcher)
     assert index.slabs.slab_count > 1 and index.slabs.open_free > 0
     assert index.trie.loose_count and (index.trie.listed[:, DEPTH] > 0).any()
     assert index.trie.blocks.shape[0] and (index.trie.chains[: index.trie.node_count] >= 0).any()
@@ -71,98 +77,100 @@ def whole() -> bytes:
 
 
 def _used_slot(matcher: Matcher) -> int:
-    return int(np.flatnonzero(matcher.index.trie.slots[:, 0] != EMPTY)[0])
+    return int(np.flatnonzero(index_of(matcher).trie.slots[:, 0] != EMPTY)[0])
 
 
 def _forget_a_key(matcher: Matcher) -> None:
-    matcher.keys[next(n for n, key in enumerate(matcher.keys) if key is not TOMBSTONE)] = TOMBSTONE
+    keys = subscriptions_of(matcher).subscribers.keys()
+    assert isinstance(keys, list)
+    keys[next(n for n, key in enumerate(keys) if key is not TOMBSTONE)] = TOMBSTONE
 
 
 def _name_an_unknown_token(matcher: Matcher) -> None:
-    groups = matcher.index.groups
+    groups = index_of(matcher).groups
     headers = groups.code[groups.code_start[: groups.group_count]]
     with_tokens = np.flatnonzero(headers & 0xFFFFF)
-    groups.code[groups.code_start[with_tokens[0]] + 1] = len(matcher.index.table)
+    groups.code[groups.code_start[with_tokens[0]] + 1] = len(index_of(matcher).table)
 
 
 def _lose_a_chain(matcher: Matcher) -> None:
-    chains = matcher.index.trie.chains
-    chains[np.flatnonzero(chains[: matcher.index.trie.node_count] >= 0)[0]] = EMPTY
+    chains = index_of(matcher).trie.chains
+    chains[np.flatnonzero(chains[: index_of(matcher).trie.node_count] >= 0)[0]] = EMPTY
 
 
 def _turn_two_ranks(matcher: Matcher) -> None:
-    rank = matcher.index.trie.rank
+    rank = index_of(matcher).trie.rank
     rank[:] = rank[::-1].copy()
 
 
 def _say_leaf(matcher: Matcher) -> None:
-    slots = matcher.index.trie.slots
+    slots = index_of(matcher).trie.slots
     inner = np.flatnonzero((slots[:, 0] != EMPTY) & (slots[:, 1] & 1 == 1))
     slots[inner[0], 1] &= ~np.int64(1)
 
 
 def _move_a_slot(matcher: Matcher) -> None:
-    slots = matcher.index.trie.slots
+    slots = index_of(matcher).trie.slots
     used, free = _used_slot(matcher), int(np.flatnonzero(slots[:, 0] == EMPTY)[-1])
     slots[free] = slots[used]
     slots[used] = EMPTY
 
 
 def _put_a_member_twice(matcher: Matcher) -> None:
-    matcher.index.slabs.members[1] = matcher.index.slabs.members[0]
+    index_of(matcher).slabs.members[1] = index_of(matcher).slabs.members[0]
 
 
 def _fail_where_it_may_pass(matcher: Matcher) -> None:
-    slabs = matcher.index.slabs
+    slabs = index_of(matcher).slabs
     rows = slabs.row_of[0, 1:]
     slabs.rows[rows[rows > ALL_FAIL]] = ~slabs.idle[0]
 
 
 def _pass_where_it_is_decided(matcher: Matcher) -> None:
     """No row says no any more: an equality that only its rows decide is left open."""
-    matcher.index.slabs.row_of[:] = NOBODY_FAILS
+    index_of(matcher).slabs.row_of[:] = NOBODY_FAILS
 
 
 def _shrink_a_hull(matcher: Matcher) -> None:
-    slabs = matcher.index.slabs
+    slabs = index_of(matcher).slabs
     slab = int(np.flatnonzero(slabs.hull_lane[: slabs.slab_count, 0] < slabs.lanes.count)[0])
     slabs.hull_mask[slab, 0] = 1
 
 
 def _busy_a_free_place(matcher: Matcher) -> None:
-    slabs = matcher.index.slabs
+    slabs = index_of(matcher).slabs
     slabs.idle[slabs.slab_count - 1, -1] &= ~np.uint64(1)
 
 
 def _free_a_place(matcher: Matcher) -> None:
-    matcher.index.slabs.idle[0, 0] |= np.uint64(1)
+    index_of(matcher).slabs.idle[0, 0] |= np.uint64(1)
 
 
 def _widen_a_check(matcher: Matcher) -> None:
-    checks = matcher.index.slabs.checks
+    checks = index_of(matcher).slabs.checks
     checks.view(np.float32)[np.flatnonzero(checks[:, 0] >= 0)[0], 1] -= 1
 
 
 def _skip_a_check(matcher: Matcher) -> None:
-    slabs = matcher.index.slabs
+    slabs = index_of(matcher).slabs
     place = int(np.flatnonzero(np.diff(slabs.check_start[: SLAB + 1] >> 1))[0])
     slabs.check_start[place] += 2
 
 
 def _unsort_a_grid(matcher: Matcher) -> None:
-    lanes = matcher.index.slabs.lanes
+    lanes = index_of(matcher).slabs.lanes
     lane = int(np.flatnonzero(lanes.grid_size > 1)[0])
     lanes.grid[lane, :2] = lanes.grid[lane, 1::-1]
 
 
 def _share_an_exact_cell(matcher: Matcher) -> None:
-    cells = matcher.index.slabs.lanes.token_cell
+    cells = index_of(matcher).slabs.lanes.token_cell
     exact = np.flatnonzero((cells >= 0) & (cells & 1 == 1))
     cells[exact[1]] = cells[exact[0]]
 
 
 def _damage_a_block(matcher: Matcher) -> None:
-    matcher.index.trie.blocks[-1] += 1
+    index_of(matcher).trie.blocks[-1] += 1
 
 
 def _list_another_token(matcher: Matcher) -> None:
@@ -186,7 +194,7 @@ def _lose_a_loose_one(matcher: Matcher) -> None:
 
 def _count(part: str, name: str) -> Callable[[Matcher], None]:
     def damage(matcher: Matcher) -> None:
-        owner = matcher.index if part == "index" else getattr(matcher.index, part)
+        owner = index_of(matcher) if part == "index" else getattr(index_of(matcher), part)
         setattr(owner, name, getattr(owner, name) + 1)
 
     damage.__name__ = f"_miscount_{name}"
@@ -222,10 +230,10 @@ def test_random_worlds_stay_whole_through_changes_compaction_and_files(
     usable = [one for one in drawn if _is_known(world.ontology, one)]
     matcher.add_many((one, key) for key, one in enumerate(usable))
     check_invariants(matcher)
-    before = matcher.index.groups
+    before = index_of(matcher).groups
     for key in range(len(usable) - 100):
         matcher.remove(key)
-    assert matcher.index.groups is not before, "nothing was compacted"
+    assert index_of(matcher).groups is not before, "nothing was compacted"
     check_invariants(matcher)
     for key, one in enumerate(usable[:50]):
         matcher.add(one, key)

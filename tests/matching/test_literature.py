@@ -12,6 +12,7 @@ from kbn.lab.measuring import rows_as_notifications
 from kbn.lab.workloads.literature import Literature
 from kbn.matching import Matcher
 from kbn.matching import index as index_module
+from kbn.matching.matcher import subscriptions_of
 
 COUNT = 4000
 
@@ -75,4 +76,4 @@ def test_filters_that_ask_for_one_term_are_in_the_trie() -> None:
     matcher = Matcher(literature.ontology)
     for chunk in literature.subscriptions(3000, seed=3):
         matcher.add_many([(one, key) for one, key in chunk if len(one.filters[0].constraints) == 1])
-    assert matcher.index.slabs.count == 0
+    assert subscriptions_of(matcher).index.slabs.count == 0

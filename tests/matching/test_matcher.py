@@ -12,6 +12,7 @@ from kbn.errors import FilterSyntaxError, InvalidInputError, KbnError, LimitErro
 from kbn.filters import Bag, Constraint, Filter, Notification, Relation, Subscription
 from kbn.matching import Matcher
 from kbn.matching.invariants import check_invariants
+from kbn.matching.matcher import subscriptions_of
 from kbn.ontology import Class, Individual, Ontology, Property, Term
 
 ANIMALS = """
@@ -238,7 +239,7 @@ def test_an_unknown_term_is_named_with_the_closest_and_nothing_is_added(animals:
     good = Filter([Constraint("what", "@>", Class(term("Mammal")))])
     bad = Filter([Constraint("what", "@>", Class(term("Mamal")))])
     matcher.add(good, "good")
-    groups, entries = matcher.group_count, matcher.index.groups.entry_count
+    groups, entries = matcher.group_count, subscriptions_of(matcher).index.groups.entry_count
     with pytest.raises(UnknownTermError, match="Mamal") as caught:
         matcher.add(Subscription([good, bad, Filter([Constraint("y", "=", 1)])]), "bad")
     assert term("Mammal") in caught.value.closest
@@ -246,7 +247,10 @@ def test_an_unknown_term_is_named_with_the_closest_and_nothing_is_added(animals:
     with pytest.raises(UnknownTermError):
         matcher.add_many(middle)
     assert len(matcher) == 1
-    assert (matcher.group_count, matcher.index.groups.entry_count) == (groups, entries)
+    assert (matcher.group_count, subscriptions_of(matcher).index.groups.entry_count) == (
+        groups,
+        entries,
+    )
     assert all(key not in matcher for key in ("bad", "a", "b", "c", "d"))
     assert list(matcher.match({"what": Class(term("Cow"))})) == ["good"]
     assert not matcher.match({"y": 1, "z": 1})
@@ -300,8 +304,8 @@ def test_after_a_failed_bulk_load_matching_is_safe() -> None:
     # The kernels do not check bounds: what they are given must be large enough.
     for value in (1, 777, 4_999):
         assert list(matcher.match({"x": value, "y": 0})) == []
-        hits = matcher.index.table.attributes["x"].hits(value)
-        assert max(hits, default=-1) < matcher.index._stamps.hit_at.shape[0]
+        hits = subscriptions_of(matcher).index.table.attributes["x"].hits(value)
+        assert max(hits, default=-1) < subscriptions_of(matcher).index._stamps.hit_at.shape[0]
     assert_batch_agrees(matcher, [Notification({"x": 4_999, "y": -1})])
     assert len(matcher) == 1
 
@@ -369,3 +373,12 @@ def test_semantic_operators_reach_through_the_ontology(animals: Ontology) -> Non
     assert set(matcher.match({"who": Individual(term("bessie"))})) == colleen
     assert set(matcher.match({"who": Individual(term("grass"))})) == {"is not a", "thing"}
     assert set(matcher.match({"who": Individual("urn:t#stranger")})) == {"is not a"}
+
+
+def test_a_matcher_shows_what_its_users_need_and_no_more() -> None:
+    shown = {name for name in dir(Matcher()) if not name.startswith("_")}
+    named_in_the_design = {"add", "remove", "match", "match_batch", "snapshot", "save", "load"}
+    in_bulk = {"add_many", "add_table"}
+    for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "size_of_group", "version"}
+    about_itself = {"group_count", "memory", "ontology", "subscription"}
+    assert shown == named_in_the_design | in_bulk | for_brokers | about_itself

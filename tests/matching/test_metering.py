@@ -21,7 +21,7 @@ from kbn.filters import (
     Subscription,
     matches_by_definition,
 )
-from kbn.matching import Matcher, Meter, OutOfWork, matcher, metered
+from kbn.matching import Matcher, Meter, OutOfWork, indexed_subscriptions, metered
 from kbn.ontology import Class, Term
 
 PARTS_MAX = 20_000
@@ -104,7 +104,7 @@ def _items(value: Any) -> tuple[Any, ...]:
 def test_a_match_in_parts_agrees_with_the_oracle_while_subscriptions_change(
     make: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matcher, "COMPACT_MIN", 8)
+    monkeypatch.setattr(indexed_subscriptions, "COMPACT_MIN", 8)
     changing = Changing(make(seed), seed)
     changing.add(60)
     took = 0

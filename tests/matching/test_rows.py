@@ -13,6 +13,7 @@ from kbn.filters import Constraint, Filter, Notification
 from kbn.matching import Matcher, notification_table
 from kbn.matching import index as index_module
 from kbn.matching.kernels.rows import ROUND, SORTED_MAX
+from kbn.matching.matcher import subscriptions_of
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LARGE = 2**60  # beyond what a float64 tells apart
@@ -76,7 +77,10 @@ def test_rounds_agree_with_single_notifications_while_filters_come_and_go(
     filters = {key: _filter(random) for key in range(1800)}
     matcher = Matcher()
     matcher.add_many([(filters[key], key) for key in range(1500)])
-    assert matcher.index.trie.listed.shape[0] and matcher.index.trie.loose_count == 0
+    assert (
+        subscriptions_of(matcher).index.trie.listed.shape[0]
+        and subscriptions_of(matcher).index.trie.loose_count == 0
+    )
     several = [_notification(random) for _ in range(2 * ROUND + 100)]
     for change in range(3):
         for key in random.sample(sorted(filters), 50):
@@ -89,7 +93,7 @@ def test_rounds_agree_with_single_notifications_while_filters_come_and_go(
         with monkeypatch.context() as patched:
             patched.setattr(index_module, "ROWS_MIN", len(several) + 1)
             assert _found(matcher, several) == found
-    assert matcher.index.trie.loose_count > 0
+    assert subscriptions_of(matcher).index.trie.loose_count > 0
     assert max(map(len, found)) > min(map(len, found))
     for row in random.sample(range(len(several)), 10):
         notification = Notification(several[row])
@@ -101,7 +105,7 @@ def test_more_axes_than_are_sorted() -> None:
     names = [f"n{number}" for number in range(SORTED_MAX + 3)]
     matcher = Matcher()
     matcher.add_many([(f"{name} >= 1 and {name} < 3", name) for name in names])
-    matcher.index.rebuild()
+    subscriptions_of(matcher).index.rebuild()
     several = [{name: row % 5 for name in names[row % 7 :]} for row in range(50)]
     expected = [{name for name, value in each.items() if 1 <= value < 3} for each in several]
     assert _found(matcher, several) == expected
@@ -112,7 +116,7 @@ def test_a_filter_of_very_many_tokens_is_deep_in_the_trie() -> None:
     matcher = Matcher()
     for length in (1, 2, 150, 200):
         matcher.add(" and ".join(f"{name} = 1" for name in names[:length]), length)
-    matcher.index.rebuild()
+    subscriptions_of(matcher).index.rebuild()
     several = [dict.fromkeys(names[:count], 1) for count in (*range(1, 5), 150, 199, 200) * 6]
     expected = [{n for n in (1, 2, 150, 200) if n <= len(each)} for each in several]
     assert _found(matcher, several) == expected

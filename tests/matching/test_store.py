@@ -218,7 +218,7 @@ def test_a_reader_of_a_large_base_takes_one_out_without_copying_it(tmp_path: Pat
         base.reports.append(builder.save(base.directory / "shard=0"))
     store.change(remove=["s49"])
     view = store.at()
-    arrays = view.shards[0].matcher.index.groups
+    arrays = view.shards[0].held.index.groups
     assert arrays.next_entry.base is not None  # still the mapped file
     found = view.matches(pa.table({"n": [48]}))["subscription"].to_pylist()
     assert sorted(found) == sorted(n for n in names if int(n[1:]) % 50 == 49 and n != "s49")

@@ -25,6 +25,7 @@ from kbn.broker.messages import (
 from kbn.broker.wire import FrameReader, decode_to_client, encode
 from kbn.errors import LimitError
 from kbn.transport import BrokerServer, ServerLimits
+from kbn.transport.strangers import Strangers
 
 HELLO = encode(Connect("eve", 1))
 
@@ -351,5 +352,31 @@ def test_more_answers_than_the_limit_end_the_connection() -> None:
             await until(lambda: "eve" not in server.broker.clients)
             await check_is_served(good)
             writer.transport.abort()
+
+    run(story())
+
+
+def test_what_is_held_for_all_strangers_is_bounded_and_the_loudest_is_closed() -> None:
+    async def story() -> None:
+        async with make_server() as server:
+            server.strangers = Strangers(100_000)
+            quiet = await asyncio.open_connection(*server.address[:2])
+            quiet[1].write(encode(Connect("quiet", 1))[:-1])
+            loud = [await asyncio.open_connection(*server.address[:2]) for _ in range(4)]
+            for n, (_, writer) in enumerate(loud):
+                writer.write(b"\x00\x00\xff\xff" + bytes(30_000 + n))
+            gone = [reader for reader, _ in loud]
+            first, _ = await asyncio.wait(
+                [asyncio.ensure_future(reader.read()) for reader in gone],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            assert first and 0 < server.strangers.bytes <= 100_000
+            quiet[1].write(encode(Connect("quiet", 1))[-1:])
+            assert await quiet[0].read(4), "one that says who it is comes in"
+            async with kbn.connect(server.url) as good:
+                await check_is_served(good)
+            for _, writer in (*loud, quiet):
+                writer.close()
+            await until(lambda: not server.strangers.bytes)
 
     run(story())

@@ -330,6 +330,10 @@ class Broker:
         """What was done in this turn; whoever runs the broker sets its budget."""
         return self._outbox.work
 
+    def charge_to(self, charge: Callable[[Peer, int], None]) -> None:
+        """Have somebody told what is done for whom between its messages."""
+        self._router.chores.charge = charge
+
     @property
     def has_more(self) -> bool:
         """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""

@@ -8,7 +8,7 @@ overtake the one before it, and a client that comes back must not meet what it l
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kbn.broker.messages import Peer
 from kbn.broker.work import Work
@@ -17,7 +17,7 @@ from kbn.broker.work import Work
 class Chores:
     """What a broker is in the middle of, and with whom it is busy.
 
-    `work` is what may be done in a turn.
+    `work` is what may be done in a turn. `charge` is told what was done for whom.
 
     >>> chores, done = Chores(Work()), []
     >>> chores.add(iter(map(done.append, "abc")), Peer("client", "ann"))
@@ -31,6 +31,7 @@ class Chores:
         self._work = work
         self._chores: deque[tuple[Iterator[None], Peer | None]] = deque()
         self.busy_with: dict[Peer, int] = {}
+        self.charge: Callable[[Peer, int], None] = lambda peer, units: None
 
     def __bool__(self) -> bool:
         return bool(self._chores)
@@ -55,12 +56,14 @@ class Chores:
         """
         while self._chores and not self._work.is_spent:
             chore, peer = self._chores.popleft()
-            is_over = True
+            is_over, before = True, self._work.done
             try:
                 for _ in chore:
                     is_over = False
                     break
             finally:
+                if peer is not None:
+                    self.charge(peer, self._work.done - before)
                 if is_over:
                     self._end(peer)
             if not is_over:

@@ -44,9 +44,9 @@ from kbn.broker.messages import (
     Unsubscribe,
 )
 from kbn.broker.outbox import Outbox
-from kbn.broker.routing_table import Key
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.wanted import Key
 from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import msgpack
 
@@ -34,7 +34,7 @@ from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
-from kbn.broker.work import BYTES_SENT, QUEUED, SENT, STORED
+from kbn.broker.work import BYTES_SENT, IDS_QUEUED, QUEUED, SENT, STORED
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
 
@@ -274,14 +274,14 @@ class ClientSessions:
     # What they are sent.
 
     def deliver(
-        self, name: str, ids: Iterable[int], kept: Kept, publisher: ClientSession | None
+        self, name: str, ids: Collection[int], kept: Kept, publisher: ClientSession | None
     ) -> None:
         """Queue a notification for the client whose subscriptions want it.
 
         A client that is full stops the publisher, if that is one of ours.
         """
         self.matched += 1
-        self._outbox.work.done += QUEUED
+        self._outbox.work.done += QUEUED + len(ids) // IDS_QUEUED
         session = self.by_name[name]
         deliveries = session.deliveries
         if deliveries.unacked is not None:

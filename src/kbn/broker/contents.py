@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from math import inf
 
 from kbn.broker import content
-from kbn.broker.routing_table import RoutingTable, Wanted
+from kbn.broker.routing_table import RoutingTable
+from kbn.broker.wanted import LISTED_AT_ONCE, Listing, Wanted
 from kbn.broker.work import BYTES_DECODED, CONTENT_BYTES, MATCHED, Work
 from kbn.errors import KbnError
 from kbn.filters import Notification, notification_size
-from kbn.matching import Meter, OutOfWork, PartedMatch, metered
+from kbn.matching import Meter, OutOfWork, metered
 
 MATCHED_AT_ONCE = 3_000  # units of work
+LISTED_TOGETHER = 16_384  # subscriptions that want what is matched together
 PREPARED_MAX = 1_000
 SMALL = 1_024  # bytes
 VALUES_READ = 3  # of a large content, for one unit
@@ -26,11 +28,11 @@ VALUES_READ = 3  # of a large content, for one unit
 class Prepared:
     """A notification that is being matched; `wanted` holds for one version of the table."""
 
-    __slots__ = ("match", "notification", "version", "wanted")
+    __slots__ = ("listing", "notification", "version", "wanted")
 
     def __init__(self, notification: Notification) -> None:
         self.notification = notification
-        self.match: PartedMatch | None = None
+        self.listing: Listing | None = None
         self.wanted = Wanted(set(), {})
         self.version = -1
 
@@ -38,26 +40,30 @@ class Prepared:
         """Match some more of it; whether `wanted` holds now."""
         if self.version == table.version:
             return True
-        match = self.match
-        if match is None:
+        listing = self.listing
+        if listing is None:
             return self._match_at_once(table, work, units)
-        is_done = match.go_on(units, overdraws=overdraws)
-        work.done += MATCHED + match.spent
+        is_done = listing.go_on(units, overdraws=overdraws)
+        work.done += MATCHED + listing.spent
         if is_done:
-            self.wanted, self.version = table.wanted_by(match.keys()), table.version
+            self.wanted, self.version = listing.wanted, table.version
         return is_done
 
     def _match_at_once(self, table: RoutingTable, work: Work, units: float) -> bool:
-        """Match all of it, as is nearly always possible; begin a match in parts if it is not."""
+        """Match all of it, as is nearly always possible; begin to do it in parts if it is not."""
         meter = Meter(units, overdraws=False)
+        wanted = None
         try:
             with metered(meter):
-                self.wanted, self.version = table.match(self.notification), table.version
+                wanted = table.match_up_to(LISTED_AT_ONCE, self.notification)
         except OutOfWork:
-            self.match = table.match_in_parts(self.notification, meter)
-            return False
+            pass
         finally:
             work.done += MATCHED + meter.spent
+        if wanted is None:
+            self.listing = table.match_in_parts(self.notification, meter)
+            return False
+        self.wanted, self.version = wanted, table.version
         return True
 
 
@@ -96,13 +102,15 @@ class Contents:
             meter = Meter(MATCHED_AT_ONCE, overdraws=False)
             try:
                 with metered(meter):
-                    wanted = table.match_many(list(read.values()))
+                    wanted = table.match_many_up_to(LISTED_TOGETHER, list(read.values()))
             except OutOfWork:  # each is prepared when it comes
                 self._heavy = frozenset(read)
                 return
             finally:
                 self._work.done += meter.spent
-            self._known.update(zip(read, zip(read.values(), wanted, strict=True), strict=True))
+            for (each, notification), who in zip(read.items(), wanted, strict=True):
+                if who is not None:
+                    self._known[each] = (notification, who)
 
     def is_ready(self, encoded: bytes, table: RoutingTable) -> bool:
         """Whether a content can be handled now; if not, `prepare` it, as often as it takes."""
@@ -173,5 +181,6 @@ class Contents:
         prepared = self._prepared.get(encoded)
         if prepared is None:
             prepared = Prepared(notification)
-        prepared.go_on(table, self._work, inf, overdraws=True)  # it was prepared, if it is large
+        while not prepared.go_on(table, self._work, inf, overdraws=True):
+            pass  # it was prepared, if it is large
         return prepared.wanted

@@ -15,8 +15,9 @@ from itertools import chain, count
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce
 from kbn.broker.neighbour import Neighbour
-from kbn.broker.routing_table import Key, Register, RoutingTable, ToTell
+from kbn.broker.routing_table import Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
+from kbn.broker.wanted import Key
 from kbn.broker.work import CHANGED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect

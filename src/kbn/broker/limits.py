@@ -40,6 +40,7 @@ class LimitsGiven(TypedDict, total=False):
     queue: int
     queue_bytes: int
     publish_ahead: int
+    work_rate: int
     unacked: int
     unacked_bytes: int
     block_s: float
@@ -52,6 +53,8 @@ class ClientLimits:
     `queue` and `queue_bytes` bound what waits for it in memory, `unacked` and `unacked_bytes` what
     waits for a durable client in the store. `block_s`: how long its slowness may stop publishers.
 
+    `work_rate`: what its messages may cost, in units of work (`work.py`).
+
     What one subscription may be: `text_bytes` long as text or JSON, of so many `tokens` (in JSON,
     values), `filters`, `constraints` in one filter and `all_constraints` in all of them, `elements`
     in its bags; no more than `paired` in a bag that is compared pair by pair (`#>/*`, but not
@@ -61,7 +64,7 @@ class ClientLimits:
     """
 
     content_bytes: int = 1 << 20
-    subscriptions: int = 1_000_000
+    subscriptions: int = 100_000
     subscription_bytes: int = 1 << 30
     constraints: int = 100
     filters: int = 64
@@ -77,6 +80,7 @@ class ClientLimits:
     queue: int = 10_000
     queue_bytes: int = 64 << 20
     publish_ahead: int = 1_000
+    work_rate: int = 10_000_000
     unacked: int = 1_000_000
     unacked_bytes: int = 1 << 30
     block_s: float = 30.0

@@ -17,9 +17,9 @@ from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
 from kbn.broker.messages import Body, Echo, Envelope, Peer, Wave
-from kbn.broker.routing_table import Key
 from kbn.broker.topology import Role
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.wanted import Key
 from kbn.filters import Subscription
 
 

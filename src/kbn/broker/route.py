@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from kbn.broker.routing_table import Wanted
+from kbn.broker.wanted import Wanted
 
 
 class NextHop(Protocol):

@@ -7,24 +7,18 @@ everything but the neighbour's own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+from weakref import WeakSet
 
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
+from kbn.broker.wanted import Key, Listing, Wanted
 from kbn.filters import Filter, Notification, Subscription
-from kbn.matching import Matcher, Meter, PartedMatch, Poset
+from kbn.matching import Matcher, Meter, Poset
 from kbn.ontology import Ontology
 
-Key = tuple[Peer, int]
 ToTell = tuple[str, Announce]
-
-
-class Wanted(NamedTuple):
-    """Who wants a notification: neighbours, and clients with those of their subscriptions."""
-
-    neighbours: set[str]
-    clients: dict[str, dict[int, None]]
 
 
 class Register:
@@ -127,6 +121,7 @@ class RoutingTable(Register):
         self._matcher = Matcher(ontology)
         self._poset = Poset(ontology) if keeps_roots else None
         self._wanting: dict[int, list[Key]] = {}
+        self._listings: WeakSet[Listing] = WeakSet()
 
     @property
     def keeps_roots(self) -> bool:
@@ -155,6 +150,8 @@ class RoutingTable(Register):
         if key in self._entries:
             self._matcher.remove(key)
             self._wanting.clear()
+            for listing in self._listings:
+                listing.wanted.leave_out(key)
             if self._poset is not None:
                 self._poset.remove(key)
         return super().remove(key)
@@ -166,40 +163,52 @@ class RoutingTable(Register):
 
     def match(self, notification: Notification) -> Wanted:
         """Who wants it."""
-        return self._wanted(self._matcher.match(notification).group_ids.tolist())
+        wanted = self._wanted(self._matcher.match(notification).group_ids.tolist(), inf)
+        assert wanted is not None
+        return wanted
 
     def match_many(self, notifications: Sequence[Notification]) -> list[Wanted]:
         """Who wants each of them."""
-        return [self._wanted(groups) for groups in self._matcher.match_groups(notifications)]
+        found = self._matcher.match_groups(notifications)
+        return [wanted for groups in found if (wanted := self._wanted(groups, inf)) is not None]
 
-    def match_in_parts(self, notification: Notification, meter: Meter) -> PartedMatch:
-        """Go on to find out who wants it, after a meter ran out; `wanted_by` the keys found."""
-        return self._matcher.match_in_parts(notification, meter)
+    def match_up_to(self, most: int, notification: Notification) -> Wanted | None:
+        """Who wants it; None when more than so many subscriptions do, which are not listed then."""
+        return self._wanted(self._matcher.match(notification).group_ids.tolist(), most)
 
-    def wanted_by(self, keys: Iterable[Hashable]) -> Wanted:
-        """Who has these keys."""
-        wanted = Wanted(set(), {})
-        _enter(keys, wanted)  # type: ignore[arg-type]
-        return wanted
+    def match_many_up_to(
+        self, most: int, notifications: Sequence[Notification]
+    ) -> list[Wanted | None]:
+        """Who wants each of them; None where that would list more than so many in all."""
+        found = []
+        for groups in self._matcher.match_groups(notifications):
+            wanted = self._wanted(groups, most)
+            if wanted is not None:
+                most -= sum(map(len, wanted.clients.values()))
+            found.append(wanted)
+        return found
 
-    def _wanted(self, groups: list[int]) -> Wanted:
+    def match_in_parts(self, notification: Notification, meter: Meter) -> Listing:
+        """Find out who wants it in parts, after a meter ran out, or where very many do."""
+        listing = Listing(self._matcher.match_in_parts(notification, meter))
+        self._listings.add(listing)
+        return listing
+
+    def _wanted(self, groups: list[int], most: float) -> Wanted | None:
         wanted = Wanted(set(), {})
         for group in groups:
-            _enter(self._wanting.get(group) or self._look_up(group), wanted)
+            keys = self._wanting.get(group)
+            if keys is None:
+                if self._matcher.size_of_group(group) > most:
+                    return None
+                keys = self._look_up(group)
+            most -= len(keys)
+            if most < 0:
+                return None
+            wanted.enter(keys)
         return wanted
 
     def _look_up(self, group: int) -> list[Key]:
         """Whose subscriptions have the filter of a group; remembered until the table changes."""
         found = self._wanting[group] = self._matcher.keys_of_groups([group])
         return found
-
-
-def _enter(keys: Iterable[Key], wanted: Wanted) -> None:
-    neighbours, clients = wanted
-    for peer, number in keys:
-        if peer.kind == "broker":
-            neighbours.add(peer.name)
-        elif peer.name in clients:
-            clients[peer.name][number] = None
-        else:
-            clients[peer.name] = {number: None}

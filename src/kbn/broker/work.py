@@ -12,6 +12,7 @@ BYTES_DECODED = 1024  # bytes of a frame for one unit; a content inside is only 
 CONTENT_BYTES = 32  # bytes of a content for one unit: each value in it becomes an object
 MATCHED = 20  # finding out who wants a notification, besides what cannot be looked up
 QUEUED = 4  # putting a notification into the queue of a client
+IDS_QUEUED = 16  # subscriptions of a client that want one notification, for one unit
 STORED = 12  # putting it into the store
 SENT = 8  # a message to a client or neighbour: made, encoded, written
 BYTES_SENT = 1024  # bytes of a message for one unit

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,9 @@ from kbn.matching.columns import AttributeColumn, AxisColumn
 from kbn.matching.elements import BagColumn, HitColumn
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
+from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.kernels.views import Points
-from kbn.matching.snapshot import keys_of
-
-if TYPE_CHECKING:
-    from kbn.matching.matcher import Matcher
+from kbn.matching.matcher import Matcher, subscriptions_of
 
 __all__ = ["count_batch", "find_batch", "match_table"]
 
@@ -97,13 +95,13 @@ def find_batch(index: Index, table: pa.Table) -> Iterator[tuple[int, Array, Arra
         yield start, found >> 1, starts
 
 
-def match_table(matcher: Matcher, table: pa.Table, *, expand: bool) -> pa.Table:
+def match_table(held: IndexedSubscriptions, table: pa.Table, *, expand: bool) -> pa.Table:
     """`Matcher.match_batch`."""
     pieces = []
-    groups = matcher.index.groups
-    for start, found, starts in find_batch(matcher.index, table):
+    groups = held.index.groups
+    for start, found, starts in find_batch(held.index, table):
         if expand:
-            pieces.append(_expanded(matcher, start, found, starts))
+            pieces.append(_expanded(held, start, found, starts))
         else:
             rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts)) + start
             counts = groups.alive[found].astype(np.int64)
@@ -111,7 +109,7 @@ def match_table(matcher: Matcher, table: pa.Table, *, expand: bool) -> pa.Table:
     if not pieces:
         none = np.zeros(0, np.int64)
         if expand:
-            return pa.table({"notification": none, "key": _keys(matcher).slice(0, 0)})
+            return pa.table({"notification": none, "key": held.subscribers.as_arrow().slice(0, 0)})
         return pa.table({"notification": none, "group": none, "subscriptions": none})
     return pa.concat_tables(pieces)
 
@@ -125,9 +123,10 @@ def count_batch(matcher: Matcher, table: pa.Table) -> Array:
     >>> count_batch(matcher, pa.table({"price": [5, 50]})).tolist()
     [1, 0]
     """
+    index = subscriptions_of(matcher).index
     counts = [
-        kernels.code.count_members(found, starts, matcher.index.groups.alive)
-        for _, found, starts in find_batch(matcher.index, table)
+        kernels.code.count_members(found, starts, index.groups.alive)
+        for _, found, starts in find_batch(index, table)
     ]
     return np.concatenate(counts) if counts else np.zeros(0, np.int64)
 
@@ -195,8 +194,8 @@ def _checked(
     return found[kept], np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 
 
-def _expanded(matcher: Matcher, start: int, found: Array, starts: Array) -> pa.Table:
-    groups = matcher.index.groups
+def _expanded(held: IndexedSubscriptions, start: int, found: Array, starts: Array) -> pa.Table:
+    groups = held.index.groups
     totals = kernels.code.count_members(found, starts, groups.alive)
     owners, subscriptions = kernels.code.expand(
         found, starts, totals, groups.first, groups.next_entry, groups.entry_subscription
@@ -204,14 +203,5 @@ def _expanded(matcher: Matcher, start: int, found: Array, starts: Array) -> pa.T
     if groups.entry_count > groups.subscription_count:
         pairs = np.unique(owners.astype(np.int64) << 32 | subscriptions)
         owners, subscriptions = pairs >> 32, pairs & 0xFFFFFFFF
-    keys = _keys(matcher).take(pa.array(subscriptions))
+    keys = held.subscribers.as_arrow().take(pa.array(subscriptions))
     return pa.table({"notification": owners.astype(np.int64) + start, "key": keys})
-
-
-def _keys(matcher: Matcher) -> pa.Array:
-    """Every subscription's key as an Arrow array, made once per change."""
-    version, keys = matcher.arrow_keys
-    if version != matcher.version:
-        keys = keys_of(matcher)
-        matcher.arrow_keys = (matcher.version, keys)
-    return keys

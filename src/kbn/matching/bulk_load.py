@@ -18,6 +18,7 @@ from kbn.filters import BulkReader, Filter
 from kbn.matching.bulk_encoding import TEXT_MAX, BulkEncoder, Encoded, runs
 from kbn.matching.groups import Array
 from kbn.matching.index import Index
+from kbn.matching.subscribers import Subscribers
 from kbn.ontology import Ontology
 
 if TYPE_CHECKING:
@@ -28,27 +29,27 @@ CHUNK = 1 << 12
 
 
 class Target(Protocol):
-    """What a load needs of the matcher it is for."""
+    """What a load needs of the subscriptions it adds to."""
 
     ontology: Ontology | None
     index: Index
+    subscribers: Subscribers
     version: int
 
-    def numbers(self) -> dict[Hashable, int]: ...
     def filters_of(self, subscription: Any) -> tuple[Filter, ...]: ...
 
 
 class BulkLoad:
     """The rows taken so far, for a `with` block that takes them back when it ends by an error."""
 
-    def __init__(self, matcher: Target) -> None:
+    def __init__(self, target: Target) -> None:
         self.keys: list[Hashable] = []
-        self._matcher = matcher
-        self._version = matcher.version
-        self._numbers = matcher.numbers()
-        self._groups_before = matcher.index.groups.group_count
-        prefixes = None if matcher.ontology is None else matcher.ontology.prefixes
-        self._encoder = BulkEncoder(matcher.index.encoder, BulkReader(None, prefixes))
+        self._target = target
+        self._version = target.version
+        self._numbers = target.subscribers.numbers()
+        self._groups_before = target.index.groups.group_count
+        prefixes = None if target.ontology is None else target.ontology.prefixes
+        self._encoder = BulkEncoder(target.index.encoder, BulkReader(None, prefixes))
         self._groups: list[Array] = []
         self._sizes: list[Array] = []
 
@@ -60,12 +61,12 @@ class BulkLoad:
             return
         for key in self.keys:
             self._numbers.pop(key, None)
-        if self._matcher.version == self._version:
-            self._matcher.index.groups.forget_from(self._groups_before)
+        if self._target.version == self._version:
+            self._target.index.groups.forget_from(self._groups_before)
 
     def take(self, rows: list[Any], keys: list[Any]) -> None:
         """Take some rows in, or raise what is wrong with the first that is wrong."""
-        read = self._matcher.filters_of
+        read = self._target.filters_of
         if not all(row.__class__ is str for row in rows):
             self._finish(self._encoder.of_rows(rows, read), keys)
             return
@@ -88,7 +89,7 @@ class BulkLoad:
         filters = FilterColumn(table.schema.field("filter").type, self._encoder)
         for batch in table.select(["key", "filter"]).to_batches(max_chunksize=CHUNK):
             keys, taken = batch.column("key").to_pylist(), 0
-            for encoded in filters.encoded(batch.column("filter"), self._matcher.filters_of):
+            for encoded in filters.encoded(batch.column("filter"), self._target.filters_of):
                 count = encoded.sizes.shape[0]
                 self._finish(encoded, keys[taken : taken + count])
                 taken += count
@@ -105,12 +106,12 @@ class BulkLoad:
             raise self._in_row(first, keys[first], error)
         if first < len(keys):
             raise self._in_row(first, keys[first], encoded.errors[first])
-        if self._matcher.version != self._version:
+        if self._target.version != self._version:
             raise InvalidInputError("the matcher was changed by what it is loading: load a list")
-        number = self._matcher.index.groups.subscription_count + len(self.keys)
+        number = self._target.index.groups.subscription_count + len(self.keys)
         self.keys += keys
         self._numbers.update(zip(keys, range(number, number + len(keys)), strict=True))
-        self._groups.append(encoded.groups_in(self._matcher.index.groups))
+        self._groups.append(encoded.groups_in(self._target.index.groups))
         self._sizes.append(encoded.sizes)
 
     def _in_row(self, row: int, key: object, error: KbnError) -> KbnError:

@@ -7,7 +7,7 @@ elements does.
 
 from __future__ import annotations
 
-from kbn.filters import Bag, Constraint, Operator, split_bag_operator
+from kbn.filters import AnyOperator, Bag, Constraint, Operator, split_bag_operator
 from kbn.ontology import Class, Ontology
 
 ELEMENTS = 8
@@ -25,6 +25,13 @@ class HierarchyShares:
             Operator.MORE_SPECIFIC: tree.descendants.starts,
             Operator.LESS_SPECIFIC: tree.ancestors.starts,
         }
+
+    def is_about(self, operator: AnyOperator) -> bool:
+        """Whether the share of a constraint may depend on its operand."""
+        parts = split_bag_operator(operator)
+        if parts is None:
+            return operator in self._starts
+        return parts[0] is Operator.SUPER_BAG and parts[1] in self._starts
 
     def share(self, constraint: Constraint) -> float | None:
         """The share of notifications that satisfy the constraint; None if it is not about that.

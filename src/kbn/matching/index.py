@@ -59,19 +59,6 @@ INSERTED_MAX = 100_000
 """How many filters the trie takes at once: it makes room for as many nodes as they have tokens."""
 
 
-class _Tombstone:
-    """A tombstone: stands where the key of a removed subscription was."""
-
-    def __repr__(self) -> str:
-        return "<removed>"
-
-    def __reduce__(self) -> str:
-        return "TOMBSTONE"  # the one below, also after pickling
-
-
-TOMBSTONE = _Tombstone()
-
-
 class Index:
     """Distinct filters, indexed; `find` answers which of them accept a notification."""
 

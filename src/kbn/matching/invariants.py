@@ -18,24 +18,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbn.matching.index import TOMBSTONE, Index
+from kbn.matching.index import Index
 from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.lane import CELLS, PARTS_MAX, parts_of
 from kbn.matching.kernels.layout import bounds_on, local_masks
 from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB
 from kbn.matching.lanes import POINTS_MAX, Lanes
+from kbn.matching.matcher import Matcher, subscriptions_of
+from kbn.matching.subscribers import is_key
 
 if TYPE_CHECKING:
     from kbn.matching.groups import Array, Groups
-    from kbn.matching.matcher import Matcher
+    from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 
 _ALL = (1 << 64) - 1
 
 
 def check_invariants(matcher: Matcher) -> None:
     """AssertionError if something in the matcher does not stand where it should (slow)."""
-    _check_keys(matcher)
-    check_index(matcher.index)
+    held = subscriptions_of(matcher)
+    _check_keys(held)
+    check_index(held.index)
 
 
 def check_index(index: Index) -> None:
@@ -49,20 +52,17 @@ def check_index(index: Index) -> None:
     _check_placed(index, in_trie, in_slabs)
 
 
-def _check_keys(matcher: Matcher) -> None:
-    groups = matcher.index.groups
-    keys = matcher.keys if isinstance(matcher.keys, list) else matcher.keys.to_pylist()
+def _check_keys(held: IndexedSubscriptions) -> None:
+    groups, keys = held.index.groups, held.subscribers.keys()
     assert len(keys) == groups.subscription_count, "a key for each subscription"
-    live = {
-        number: key for number, key in enumerate(keys) if key is not None and key is not TOMBSTONE
-    }
-    assert len(matcher) == len(live), "the number of subscriptions"
+    live = {number: key for number, key in enumerate(keys) if is_key(key)}
+    assert len(held) == len(live), "the number of subscriptions"
     for number, key in live.items():
-        assert matcher.find_key(key) == number, f"the number of the key {key!r}"
-    held = Counter(one for group in range(groups.group_count) for one in groups.members(group))
+        assert held.subscribers.number_of(key) == number, f"the number of the key {key!r}"
+    entered = Counter(one for group in range(groups.group_count) for one in groups.members(group))
     for number in range(len(keys)):
         entries = len(groups.groups_of(number)) if number in live else 0
-        assert held[number] == entries, f"the entries of subscription {number}"
+        assert entered[number] == entries, f"the entries of subscription {number}"
 
 
 def _check_codes(index: Index) -> None:

@@ -57,7 +57,7 @@ class Lanes:
         used = np.unique(axis_of)
         self.axis_lane = np.full(axes, -1, np.int32)
         self.axis_lane[used] = np.arange(used.shape[0])
-        self.token_share = np.array(table.selectivity(), np.float64)
+        self.token_share = table.selectivity()
         uses = layout.use_of_tokens(members, groups.view(), len(table))
         self.token_use = uses.astype(np.float64)
         by_lane = _tokens_by_lane(uses, table)
@@ -106,10 +106,12 @@ class Lanes:
 
 def _tokens_by_lane(uses: Array, table: TokenTable) -> list[Array]:
     """The tokens that are asked for, by attribute and operator, the most wanted first."""
-    found: dict[object, list[int]] = {}
-    peers = table.peers
-    for token in np.argsort(-uses, kind="stable").tolist():
-        if uses[token] == 0:
-            break
-        found.setdefault(peers[token], []).append(token)
-    return [np.array(tokens, np.int64) for tokens in found.values()]
+    order = np.argsort(-uses, kind="stable")
+    wanted = order[uses[order] > 0]
+    if not wanted.shape[0]:
+        return []
+    peers = np.array(table.peers, np.int64)[wanted]
+    _, first, lane = np.unique(peers, return_index=True, return_inverse=True)
+    places = np.argsort(np.argsort(first))[lane]  # a lane comes where its most wanted token does
+    ends = np.cumsum(np.bincount(places))
+    return np.split(wanted[np.argsort(places, kind="stable")], ends[:-1])

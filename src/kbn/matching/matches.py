@@ -10,7 +10,7 @@ from kbn.filters import Filter
 from kbn.matching.groups import Array
 
 if TYPE_CHECKING:
-    from kbn.matching.matcher import Matcher
+    from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 
 
 class Matches:
@@ -30,10 +30,10 @@ class Matches:
     (2, 1, ['ann', 'bob'])
     """
 
-    __slots__ = ("_found", "_matcher", "_version")
+    __slots__ = ("_found", "_held", "_version")
 
-    def __init__(self, matcher: Matcher, found: Array, version: int) -> None:
-        self._matcher = matcher
+    def __init__(self, held: IndexedSubscriptions, found: Array, version: int) -> None:
+        self._held = held
         self._found = found
         self._version = version
 
@@ -46,23 +46,23 @@ class Matches:
         return bool(self._found.shape[0])
 
     def __iter__(self) -> Iterator[Hashable]:
-        matcher = self._current()
-        groups = matcher.index.groups
+        held = self._current()
+        groups = held.index.groups
         several: set[int] = set()
         for group in self._found.tolist():
             members = groups.members(group)
             if groups.single[group] != groups.alive[group]:
                 members = [s for s in members if s not in several]
                 several.update(members)
-            yield from matcher.keys_at(members)
+            yield from held.subscribers.at(members)
 
     def __contains__(self, key: object) -> bool:
-        matcher = self._current()
-        subscription = matcher.find_key(key)
+        held = self._current()
+        subscription = held.subscribers.number_of(key)
         if subscription is None:
             return False
         found = set(self._found.tolist())
-        return any(g in found for g in matcher.index.groups.groups_of(subscription))
+        return any(g in found for g in held.index.groups.groups_of(subscription))
 
     def __repr__(self) -> str:
         return f"<Matches: {len(self)} subscriptions in {self._found.shape[0]} groups>"
@@ -89,20 +89,20 @@ class Matches:
             if groups.has_several(subscription)
         }
 
-    def _current(self) -> Matcher:
-        if self._matcher.version != self._version:
+    def _current(self) -> IndexedSubscriptions:
+        if self._held.version != self._version:
             raise InvalidInputError(
                 "the matcher has changed since this match: match the notification again, or take "
                 "list(matches) before adding or removing"
             )
-        return self._matcher
+        return self._held
 
 
 class FiltersFound(Sequence[Filter]):
     """The filters of some groups, decoded one by one when asked for."""
 
-    def __init__(self, matcher: Matcher, found: Array) -> None:
-        self._matcher = matcher
+    def __init__(self, held: IndexedSubscriptions, found: Array) -> None:
+        self._held = held
         self._found = found
 
     def __len__(self) -> int:
@@ -114,8 +114,8 @@ class FiltersFound(Sequence[Filter]):
     def __getitem__(self, position: slice) -> Sequence[Filter]: ...
     def __getitem__(self, position: int | slice) -> Filter | Sequence[Filter]:
         if isinstance(position, slice):
-            return FiltersFound(self._matcher, self._found[position])
-        return self._matcher.index.filter_of(int(self._found[position]))
+            return FiltersFound(self._held, self._found[position])
+        return self._held.index.filter_of(int(self._found[position]))
 
     def __repr__(self) -> str:
         return f"[{', '.join(map(repr, self[:5]))}{', …' if len(self) > 5 else ''}]"

@@ -32,7 +32,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
 from kbn.matching.bulk_load import checked_key
 from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
-from kbn.matching.matcher import Matcher
+from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
 
@@ -82,11 +82,11 @@ class Poset:
 
     def __init__(self, ontology: Ontology | None = None) -> None:
         self._ontology = ontology
-        self._matcher = Matcher(ontology)
-        self._query = CoverQuery(self._matcher.index)
+        self._held = IndexedSubscriptions(ontology)
+        self._query = CoverQuery(self._held.index)
         self._implications = Implications(ontology)
         self._postings = RootPostings(
-            self._matcher.index.ontology, self._implications, self._query.witness
+            self._held.index.ontology, self._implications, self._query.witness
         )
         self._entries: dict[int, _Entry] = {}
         self._entry_of: dict[Filter, int] = {}
@@ -121,7 +121,7 @@ class Poset:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
-        filters = [self._checked(filter) for filter in self._matcher.filters_of(subscription)]
+        filters = [self._checked(filter) for filter in self._held.filters_of(subscription)]
         entries = tuple([self._entry_for(filter) for filter in filters])
         if len(entries) > 1:
             entries = tuple(dict.fromkeys(entries))
@@ -159,7 +159,7 @@ class Poset:
             return filter
         resolved = self._resolved(filter)
         if len(resolved) > SURELY_ENCODED or self._shelter(resolved) is None:
-            self._matcher.index.encoder.encode(resolved.constraints)
+            self._held.index.encoder.encode(resolved.constraints)
         return resolved
 
     def _entry_for(self, filter: Filter) -> int:
@@ -186,7 +186,7 @@ class Poset:
         if shelter is not None:
             return shelter
         candidates = self._query.candidates(filter)
-        found = self._roots if candidates is None else self._matcher.keys_of_groups(candidates)
+        found = self._roots if candidates is None else self._held.keys_of_groups(candidates)
         covers, entries = self._implications.covers, self._entries
         for entry in found:
             if covers(entries[entry].filter, filter) and not self._is_below(entry, orphan):
@@ -271,8 +271,8 @@ class Poset:
             assert above is not None
             above.discard(number)
             above |= children
-        if number in self._matcher:
-            self._matcher.remove(number)
+        if self._held.subscribers.number_of(number) is not None:
+            self._held.remove(number)
         del self._entries[number], self._entry_of[entry.filter]
         for child in children:
             self._entries[child].parent = entry.parent
@@ -287,8 +287,8 @@ class Poset:
     def _join_roots(self, number: int) -> None:
         filter = self._entries[number].filter
         self._roots[number] = None
-        if number not in self._matcher:
-            self._matcher.add(filter, number)
+        if self._held.subscribers.number_of(number) is None:
+            self._held.add(filter, number)
         self._postings.add(number, filter)
         self._moved[filter] = self._moved.get(filter, 0) + 1
 

@@ -27,12 +27,13 @@ import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
 from kbn.filters import BulkReader, Filter, Subscription
-from kbn.matching import kernels
+from kbn.matching import kernels, snapshot
 from kbn.matching.batch import find_batch
 from kbn.matching.bulk_encoding import BulkEncoder, Encoded
 from kbn.matching.constraint_table import FilterColumn
 from kbn.matching.groups import Array, each_once
-from kbn.matching.matcher import Matcher
+from kbn.matching.indexed_subscriptions import IndexedSubscriptions
+from kbn.matching.subscribers import Subscribers
 from kbn.ontology import Ontology
 
 NAMES = ("subscription", "subscriber", "filter")
@@ -67,9 +68,9 @@ class ShardBuilder:
     """
 
     def __init__(self, ontology: Ontology | None) -> None:
-        self._matcher = Matcher(ontology)
+        self._held = IndexedSubscriptions(ontology)
         self._reader = BulkReader(ontology)
-        self._encoder = BulkEncoder(self._matcher.index.encoder, self._reader)
+        self._encoder = BulkEncoder(self._held.index.encoder, self._reader)
         self._who: list[pa.Table] = []
         self._rejected: list[pa.Table] = []
         self._groups: list[Array] = []
@@ -85,7 +86,7 @@ class ShardBuilder:
         rows = [row for row, reason in enumerate(reasons) if reason is None]
         taken = 0
         for encoded in self._encoded(_whole(table.filter(pc.invert(missing))["filter"])):
-            self._groups.append(encoded.groups_in(self._matcher.index.groups))
+            self._groups.append(encoded.groups_in(self._held.index.groups))
             self._sizes.append(encoded.sizes[encoded.sizes > 0])
             for place, error in encoded.errors.items():
                 reasons[rows[taken + place]] = str(error)
@@ -98,14 +99,14 @@ class ShardBuilder:
         """Write the shard, whole or not at all; one that is there already is left as it is."""
         who = self._placed()
         rejected = pa.concat_tables(self._rejected) if self._rejected else None
-        index = self._matcher.index
+        index = self._held.index
         count = 0 if rejected is None else rejected.num_rows
         example = rejected["reason"][0].as_py() if rejected is not None and count else ""
         report = ShardReport(who.num_rows, index.groups.group_count, count, example)
         directory.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
         try:
-            self._matcher.save(fresh / "matcher")
+            snapshot.save(self._held, fresh / "matcher")
             _write(who, fresh / "who.arrow")
             if rejected is not None:
                 _write(rejected, fresh / "rejected.arrow")
@@ -137,10 +138,10 @@ class ShardBuilder:
 
     def _placed(self) -> pa.Table:
         """Enter the subscriptions in the order of their groups; who they are, in that order."""
-        index = self._matcher.index
+        index = self._held.index
         if not self._who:
             empty = pa.array([], pa.string())
-            self._matcher.adopt(pa.array([], pa.int64()), 0)
+            self._held.subscribers = Subscribers.saved(pa.array([], pa.int64()), 0)
             return pa.table({"subscription": empty, "subscriber": empty})
         who = pa.concat_tables(self._who)
         groups, sizes = np.concatenate(self._groups), np.concatenate(self._sizes)
@@ -154,7 +155,8 @@ class ShardBuilder:
             groups, sizes = each_once(groups, sizes)
         index.groups.add_entries(groups, sizes)
         index.place(np.unique(groups))
-        self._matcher.adopt(pa.array(np.arange(order.shape[0])), order.shape[0])
+        rows = pa.array(np.arange(order.shape[0]))
+        self._held.subscribers = Subscribers.saved(rows, order.shape[0])
         return who.select(["subscription", "subscriber"]).take(pa.array(order)).combine_chunks()
 
     def _distinct(self, who: pa.Table, order: Array) -> Array:
@@ -183,7 +185,7 @@ class Shard:
     """
 
     def __init__(self, directory: Path, ontology: Ontology | None) -> None:
-        self.matcher = Matcher.load(directory / "matcher", ontology)
+        self.held = snapshot.load(directory / "matcher", ontology)
         self.who = _mapped(directory / "who.arrow")
         self.ids, self.subscribers = (_whole(column) for column in self.who.columns)
         self._gone: set[int] = set()
@@ -191,8 +193,21 @@ class Shard:
     @property
     def attributes(self) -> set[str]:
         """The attributes some subscription asks for."""
-        index = self.matcher.index
+        index = self.held.index
         return {*index.table.attributes, *index.axes_of()}
+
+    @property
+    def group_count(self) -> int:
+        """The number of distinct filters."""
+        return self.held.group_count
+
+    def filter_of(self, group: int) -> Filter:
+        """The filter that a group stands for."""
+        return self.held.index.filter_of(group)
+
+    def members(self, group: int) -> list[int]:
+        """The rows of the subscriptions in a group."""
+        return self.held.index.groups.members(group)
 
     def remove(self, subscription: object) -> bool:
         """Take one out of this view, if it is here. Only the pages it touches become private."""
@@ -200,8 +215,8 @@ class Shard:
         if number is None:
             return False
         self._gone.add(number)
-        self.matcher.index.groups.remove(number)
-        self.matcher.index.changed()
+        self.held.index.groups.remove(number)
+        self.held.index.changed()
         return True
 
     def number_of(self, subscription: object) -> int | None:
@@ -215,8 +230,7 @@ class Shard:
 
     def subscription_at(self, number: int) -> Subscription:
         """What the subscription in a row asks for, in the index' normal form."""
-        index = self.matcher.index
-        return Subscription([index.filter_of(g) for g in index.groups.groups_of(number)])
+        return self.held.subscription(number)
 
     def rows(self, size: int = 1 << 16) -> Iterator[pa.Table]:
         """What is in the view, as tables of subscription, subscriber and filter (its JSON form)."""
@@ -230,14 +244,14 @@ class Shard:
 
     def pairs(self, table: pa.Table) -> Iterator[tuple[Array, Array]]:
         """Rows of `table` and rows of `who` that match, some at a time."""
-        yield from pairs_of(self.matcher, table)
+        yield from pairs_of(self.held, table)
 
 
-def pairs_of(matcher: Matcher, table: pa.Table) -> Iterator[tuple[Array, Array]]:
+def pairs_of(held: IndexedSubscriptions, table: pa.Table) -> Iterator[tuple[Array, Array]]:
     """Rows of `table` and numbers of subscriptions that match, about PAIRS_MAX at a time."""
-    groups = matcher.index.groups
+    groups = held.index.groups
     several = groups.entry_count > groups.subscription_count
-    for start, found, starts in find_batch(matcher.index, table):
+    for start, found, starts in find_batch(held.index, table):
         totals = kernels.code.count_members(found, starts, groups.alive)
         for first, last in _pieces(totals):
             piece = starts[first : last + 1]
@@ -261,10 +275,10 @@ class GroupCounts(NamedTuple):
     """How many subscriptions each of `groups` has."""
 
 
-def counts_of(matcher: Matcher, table: pa.Table, base: int = 0) -> Iterator[GroupCounts]:
+def counts_of(held: IndexedSubscriptions, table: pa.Table, base: int = 0) -> Iterator[GroupCounts]:
     """The groups that rows of `table` satisfy, never expanded; `base` is added to their numbers."""
-    alive = matcher.index.groups.alive
-    for first, found, starts in find_batch(matcher.index, table):
+    alive = held.index.groups.alive
+    for first, found, starts in find_batch(held.index, table):
         yield GroupCounts(first, starts, found + base, alive[found].astype(np.int64))
 
 

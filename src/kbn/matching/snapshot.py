@@ -19,7 +19,7 @@ import tempfile
 from copy import copy
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +30,10 @@ from kbn.matching import groups as groups_module
 from kbn.matching import lanes as lanes_module
 from kbn.matching import slabs as slabs_module
 from kbn.matching import trie as trie_module
-from kbn.matching.index import TOMBSTONE, Index
+from kbn.matching.index import Index
+from kbn.matching.indexed_subscriptions import IndexedSubscriptions
+from kbn.matching.subscribers import Subscribers
 from kbn.ontology import Ontology
-
-if TYPE_CHECKING:
-    from kbn.matching.matcher import Matcher
 
 FORMAT = 4
 _PARTS = {
@@ -67,15 +66,15 @@ def unshare(index: Index) -> None:
     index.changed()
 
 
-def save(matcher: Matcher, directory: Path) -> None:
+def save(held: IndexedSubscriptions, directory: Path) -> None:
     """`Matcher.save`."""
-    keys = keys_of(matcher)
+    keys = held.subscribers.as_arrow()
     directory.parent.mkdir(parents=True, exist_ok=True)
     if directory.exists() and not (directory / "manifest.json").exists():
         raise InvalidInputError(f"{directory} exists and is not a snapshot: give another place")
     fresh = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        _write(matcher, keys, fresh)
+        _write(held, keys, fresh)
         if directory.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{directory.name}-old-", dir=directory.parent))
             directory.rename(old / "snapshot")
@@ -89,10 +88,8 @@ def save(matcher: Matcher, directory: Path) -> None:
     directory.chmod(0o755)
 
 
-def load(directory: Path, ontology: Ontology | None) -> Matcher:
+def load(directory: Path, ontology: Ontology | None) -> IndexedSubscriptions:
     """`Matcher.load`."""
-    from kbn.matching.matcher import Matcher
-
     manifest = _manifest(directory)
     digest = None if ontology is None else ontology.digest
     if manifest["ontology"] != digest:
@@ -101,9 +98,9 @@ def load(directory: Path, ontology: Ontology | None) -> Matcher:
             + ("no ontology" if manifest["ontology"] is None else "another ontology")
             + ": load it with the one it was saved with"
         )
-    matcher = Matcher(ontology)
+    held = IndexedSubscriptions(ontology)
     try:
-        _read(matcher, directory, manifest)
+        _read(held, directory, manifest)
     except (
         OSError,
         EOFError,
@@ -114,11 +111,11 @@ def load(directory: Path, ontology: Ontology | None) -> Matcher:
         pa.ArrowException,
     ) as error:
         raise InvalidInputError(f"the snapshot {directory} is damaged: {error}") from error
-    return matcher
+    return held
 
 
-def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
-    index = matcher.index
+def _read(held: IndexedSubscriptions, directory: Path, manifest: dict[str, Any]) -> None:
+    index = held.index
     _read_tables(index, directory)
     for part, (arrays, counts) in _PARTS.items():
         owner = attrgetter(part)(index)
@@ -131,15 +128,16 @@ def _read(matcher: Matcher, directory: Path, manifest: dict[str, Any]) -> None:
     index.built_count = manifest["built_count"]
     with pa.memory_map(str(directory / "keys.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
-    matcher.adopt(table["key"].combine_chunks(), manifest["live"])
+    held.subscribers = Subscribers.saved(table["key"].combine_chunks(), manifest["live"])
+    held.shares = True
 
 
-def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
-    index = matcher.index
+def _write(held: IndexedSubscriptions, keys: pa.Array, directory: Path) -> None:
+    index = held.index
     manifest: dict[str, Any] = {
         "format": FORMAT,
-        "ontology": None if matcher.ontology is None else matcher.ontology.digest,
-        "live": len(matcher),
+        "ontology": None if held.ontology is None else held.ontology.digest,
+        "live": len(held),
         "placed_count": index.placed_count,
         "built_count": index.built_count,
     }
@@ -158,26 +156,6 @@ def _write(matcher: Matcher, keys: pa.Array, directory: Path) -> None:
 
 def _plain(value: Any) -> int | bool:
     return value if isinstance(value, (bool, int)) else int(value)
-
-
-def keys_of(matcher: Matcher) -> pa.Array:
-    """Every subscription's key as an Arrow array, null where it was removed."""
-    if isinstance(matcher.keys, pa.Array):
-        return matcher.keys
-    kinds = {type(key) for key in matcher.keys} - {type(TOMBSTONE)}
-    live = [None if key is TOMBSTONE else key for key in matcher.keys]
-    if not (kinds <= {str} or kinds <= {int}):
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidInputError(
-            f"tables and files take keys that are all str or all int, not {names}: "
-            "use such keys, or match()"
-        )
-    try:
-        return pa.array(live, pa.int64() if kinds == {int} else pa.string())
-    except (pa.ArrowInvalid, OverflowError, UnicodeError) as error:
-        raise InvalidInputError(
-            f"tables and files take keys that are 64-bit integers or valid text: {error}"
-        ) from error
 
 
 def _tables(index: Index) -> dict[str, Any]:

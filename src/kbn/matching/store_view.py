@@ -16,7 +16,7 @@ import pyarrow as pa
 from kbn.errors import InvalidInputError
 from kbn.filters import BulkReader, Subscription
 from kbn.matching.groups import Array
-from kbn.matching.matcher import Matcher
+from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.shard import GroupCounts, Shard, counts_of, pairs_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class StoreView:
         self._store = store
         self._reader = BulkReader(store.ontology)
         self._takes_added = not paths or 0 in self.only
-        self._added = Matcher(store.ontology)
+        self._added = IndexedSubscriptions(store.ontology)
         self._added_rows: dict[int, AddedRow] = {}
         self._added_numbers: dict[Any, int] = {}
         self._group_of_added = len(paths) << GROUP_BITS
@@ -105,7 +105,7 @@ class StoreView:
                 yield rows, shard.ids.take(chosen), shard.subscribers.take(chosen)
         if len(self._added):
             for rows, numbers in pairs_of(self._added, table):
-                keys: list[Any] = self._added.keys_at(numbers.tolist())
+                keys: list[Any] = self._added.subscribers.at(numbers.tolist())
                 found = [self._added_rows[key] for key in keys]
                 ids, who = self.types
                 yield (
@@ -125,14 +125,14 @@ class StoreView:
     def counts(self, table: pa.Table) -> Iterator[GroupCounts]:
         """The groups that each row of `table` satisfies, counted and not expanded, in pieces."""
         for number, shard in self.shards.items():
-            yield from counts_of(shard.matcher, table, number << GROUP_BITS)
+            yield from counts_of(shard.held, table, number << GROUP_BITS)
         if len(self._added):
             yield from counts_of(self._added, table, self._group_of_added)
 
     def subscription(self, subscription: Any) -> Subscription:
         """What one subscription asks for."""
         if subscription in self._added_numbers:
-            return self._added.subscription(self._added_numbers[subscription])
+            return self._added_subscription(self._added_numbers[subscription])
         for shard in self.shards.values():
             number = shard.number_of(subscription)
             if number is not None:
@@ -148,9 +148,14 @@ class StoreView:
             names = AddedRow._fields
             yield pa.table({n: pa.array(c) for n, c in zip(names, columns, strict=True)})
 
+    def _added_subscription(self, key: int) -> Subscription:
+        number = self._added.subscribers.number_of(key)
+        assert number is not None
+        return self._added.subscription(number)
+
     def _add(self, row: AddedRow) -> None:
-        number = len(self._added.keys)
-        while number in self._added_rows or number in self._added:
+        number = self._added.index.groups.subscription_count
+        while number in self._added_rows:
             number += 1
         self._added.add(self._reader.read(row.filter), number)
         self._added_rows[number] = row

@@ -20,10 +20,13 @@ The tokens of sub-bags are in no such table: kernels find them from what the ele
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbn.filters import (
     ORDER_OPERATORS,
@@ -382,7 +385,8 @@ class TokenTable:
         self.constraints: list[Constraint | None] = []
         self.families: dict[int, tuple[str, Family]] = {}
         self.attributes: dict[str, ValueIndex] = {}
-        self.peers: list[tuple[str, Any]] = []
+        self.peers = array("i")  # of each token, the number of its attribute and operator
+        self._peer_numbers: dict[tuple[str, Any], int] = {}
         self._tokens: dict[Constraint, int] = {}
         self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
@@ -406,7 +410,7 @@ class TokenTable:
     def _new(self, constraint: Constraint) -> int:
         token = self._tokens[constraint] = len(self.constraints)
         self.constraints.append(constraint)
-        self.peers.append((constraint.attribute, constraint.operator))
+        self._enter_peer(constraint.attribute, constraint.operator)
         return token
 
     def _new_sub_bag(self, constraint: Constraint, element: Any) -> int:
@@ -434,26 +438,37 @@ class TokenTable:
         if token is None:
             token = self._family_tokens[attribute, kind] = len(self.constraints)
             self.constraints.append(None)
-            self.peers.append((attribute, kind))
+            self._enter_peer(attribute, kind)
             self.families[token] = (attribute, kind)
             self.index(attribute).register_family(kind, token)
         return token
 
-    def selectivity(self) -> list[float]:
+    def _enter_peer(self, attribute: str, operator: Any) -> None:
+        numbers = self._peer_numbers
+        self.peers.append(numbers.setdefault((attribute, operator), len(numbers)))
+
+    def selectivity(self) -> NDArray[np.float64]:
         """Per token, a guess at the share of notifications that hit it.
 
         Values are taken as spread evenly: over the classes of the ontology where a token asks for
         what is above or below one, else over the operands asked for with the same operator on the
         same attribute. Presence and family select nothing.
         """
-        counts = Counter(self.peers)
+        peers = np.array(self.peers, np.int64)
+        shares = 1 / np.maximum(np.bincount(peers, minlength=len(self._peer_numbers)), 1)
         guesses = HierarchyShares(self.ontology)
-        return [
-            1.0
-            if constraint is None or constraint.operator is Operator.EXISTS
-            else guesses.share(constraint) or 1 / counts[peer]
-            for constraint, peer in zip(self.constraints, self.peers, strict=True)
-        ]
+        asked = []
+        for (_, operator), peer in self._peer_numbers.items():
+            if isinstance(operator, Family) or operator is Operator.EXISTS:
+                shares[peer] = 1.0
+            elif guesses.is_about(operator):
+                asked.append(peer)
+        found: NDArray[np.float64] = shares[peers]
+        for token in np.flatnonzero(np.isin(peers, asked)).tolist() if asked else ():
+            constraint = self.constraints[token]
+            assert constraint is not None  # those of a family are not asked
+            found[token] = guesses.share(constraint) or found[token]
+        return found
 
     def index(self, attribute: str) -> ValueIndex:
         index = self.attributes.get(attribute)

@@ -38,11 +38,11 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """A socket; `id` and `label` are its owner's."""
+    """A socket; `id` and `label` are its owner's. `watch` is told how much has come."""
 
     __slots__ = (
         "_out", "_owner", "_reader", "_transport", "closed", "heard_at", "id", "is_closing",
-        "is_paused", "label",
+        "is_paused", "label", "watch",
     )  # fmt: skip
 
     def __init__(self, owner: Owner, frame_bytes_max: int, id: int = 0) -> None:
@@ -56,6 +56,7 @@ class Connection(asyncio.Protocol):
         self.heard_at = 0.0
         self.is_closing = False
         self.is_paused = False
+        self.watch: Callable[[Connection, int], None] | None = None
 
     # What asyncio calls.
 
@@ -69,6 +70,8 @@ class Connection(asyncio.Protocol):
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.watch is not None:
+            self.watch(self, len(data))
         if self.is_closing:
             return
         try:

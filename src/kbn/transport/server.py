@@ -42,6 +42,7 @@ from kbn.transport.note_log import log_note
 from kbn.transport.ontology_folder import OntologyFolder
 from kbn.transport.security import common_name
 from kbn.transport.settings import Listen, OntologyFiles, check_url
+from kbn.transport.strangers import Strangers
 from kbn.transport.turn_times import TurnTimes
 from kbn.transport.urls import Address
 
@@ -87,6 +88,7 @@ class BrokerServer:
         self._background: list[BackgroundTask] = []
         self._observers: list[Observer] = []
         self._connections: dict[int, Connection] = {}
+        self.strangers = Strangers()
         self._ids = count(1)
         self._events: list[events.Event] = []
         self._turn_is_due = False
@@ -204,6 +206,7 @@ class BrokerServer:
 
     def opened(self, connection: Connection) -> None:
         self._connections[connection.id] = connection
+        self.strangers.opened(connection)
         certificate = None
         if self.node.settings.checks_certificates:
             certificate = common_name(connection.extra("peercert"))
@@ -223,6 +226,7 @@ class BrokerServer:
 
     def lost(self, connection: Connection) -> None:
         self._connections.pop(connection.id, None)
+        self.strangers.known(connection)
         self.tell(events.Closed(connection.id))
 
     # One turn of the loop.
@@ -275,6 +279,8 @@ class BrokerServer:
             case _:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
+                    if isinstance(effect, effects.LimitFrames):
+                        self.strangers.known(connection)
                     _change(connection, effect)
 
     def _send(self, effect: effects.Send) -> None:

@@ -6,7 +6,7 @@ stumbles over costs its sender only. What does not fit into the turn stays for t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kbn.broker.broker import Broker
 from kbn.broker.messages import AnyMessage, BestEffort, Forward, Frame, Peer, Publish
@@ -14,7 +14,6 @@ from kbn.broker.node import notes
 from kbn.broker.node.connections import NodeConnections
 from kbn.broker.node.turn import Turn
 from kbn.broker.store import StoreError
-from kbn.broker.work import Work
 
 BATCH_MAX = 512  # messages handled together
 PREMATCHED_BYTES = 1 << 17  # of contents matched together
@@ -25,13 +24,20 @@ Arrived = tuple[AnyMessage, Peer]
 class Batch:
     """What has arrived at a broker and is not handled yet, with whom it came from."""
 
-    __slots__ = ("_broker", "_connections", "_turn", "arrived")
+    __slots__ = ("_broker", "_charge", "_connections", "_turn", "arrived")
 
-    def __init__(self, broker: Broker, connections: NodeConnections, turn: Turn) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        connections: NodeConnections,
+        turn: Turn,
+        charge: Callable[[Peer, int], None],
+    ) -> None:
         self.arrived: list[Arrived] = []
         self._broker = broker
         self._connections = connections
         self._turn = turn
+        self._charge = charge
 
     def __bool__(self) -> bool:
         return bool(self.arrived)
@@ -57,7 +63,7 @@ class Batch:
         contents = [found for message, _ in batch if (found := content_of(message)) is not None]
         if len(contents) > 1:
             broker.prematch(within_reach(contents))
-        arrivals = Arrivals(batch, broker.work, broker)
+        arrivals = Arrivals(batch, broker, self._charge)
         for _ in range(len(batch) + 1):
             try:
                 turn.sends += broker.receive_many(arrivals, turn.now)
@@ -76,16 +82,19 @@ class Batch:
 
 
 class Arrivals:
-    """The messages of a batch, handed out once while the turn may go on.
+    """The messages of a batch, handed out once while the turn may go on; `charge` is told of each.
 
     `current` is the one that is being handled. What a peer says while the broker is busy with what
     it said before waits.
     """
 
-    def __init__(self, batch: list[Arrived], work: Work, broker: Broker) -> None:
+    def __init__(
+        self, batch: list[Arrived], broker: Broker, charge: Callable[[Peer, int], None]
+    ) -> None:
         self._rest = iter(batch)
-        self._work = work
+        self._work = broker.work
         self._broker = broker
+        self._charge = charge
         self._deferred: list[Arrived] = []
         self.current: Arrived
 
@@ -93,6 +102,7 @@ class Arrivals:
         work, busy, is_ready = self._work, self._broker.busy_with, self._broker.is_ready_for
         for arrived in self._rest:
             message, peer = arrived
+            before = work.done
             content = content_of(message)
             if peer in busy or (content is not None and not is_ready(content, peer)):
                 self._deferred.append(arrived)
@@ -101,6 +111,8 @@ class Arrivals:
                 yield arrived
                 if content is not None:
                     self._broker.was_handled(content)
+            if work.done != before:
+                self._charge(peer, work.done - before)
             if work.done >= work.limit:
                 return
 

@@ -8,7 +8,7 @@ itself. One whose inbox is *crowded* is not read from until there is room.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ class Inbox:
     items: deque[Item] = field(default_factory=deque)
     size: int = 0  # in bytes
     is_in_turn: bool = False
+    rests: bool = False  # it has no turn until `Inboxes.wake`
 
     def __bool__(self) -> bool:
         return bool(self.items)
@@ -80,6 +81,7 @@ class Inboxes:
 
     def __init__(self) -> None:
         self._turns: deque[NodeConnection] = deque()
+        self._resting: list[NodeConnection] = []
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -91,7 +93,26 @@ class Inboxes:
             inbox.put(item)
         else:
             inbox.items.append(item)
-        if not inbox.is_in_turn:
+        self._line_up(connection)
+
+    def rest(self, connection: NodeConnection) -> None:
+        """Let what came on a connection wait, and all that comes."""
+        connection.inbox.rests = True
+        self._resting.append(connection)
+
+    def wake(self, is_over: Callable[[NodeConnection], bool]) -> None:
+        """Go on with the connections that have rested enough."""
+        resting, self._resting = self._resting, []
+        for connection in resting:
+            if is_over(connection):
+                connection.inbox.rests = False
+                self._line_up(connection)
+            else:
+                self._resting.append(connection)
+
+    def _line_up(self, connection: NodeConnection) -> None:
+        inbox = connection.inbox
+        if inbox and not inbox.is_in_turn and not inbox.rests:
             inbox.is_in_turn = True
             self._turns.append(connection)
 
@@ -103,6 +124,4 @@ class Inboxes:
             try:
                 yield connection
             finally:
-                if connection.inbox and not connection.inbox.is_in_turn:
-                    connection.inbox.is_in_turn = True
-                    self._turns.append(connection)
+                self._line_up(connection)

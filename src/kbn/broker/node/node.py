@@ -59,6 +59,7 @@ from kbn.broker.node.sending import Sending
 from kbn.broker.node.settings import NodeSettings
 from kbn.broker.node.turn import Turn
 from kbn.broker.node.turn_counts import TurnCounts
+from kbn.broker.node.work_rates import WorkRates
 from kbn.broker.store import MemoryStore, Store, StoreError
 from kbn.broker.wire import FrameError
 from kbn.broker.work import MESSAGE
@@ -89,7 +90,9 @@ class Node:
         self._turn = turn = Turn(now)
         self._ticked_at = now
         self._inboxes = Inboxes()
-        self._batch = batch = Batch(broker, connections, turn)
+        self._rates = WorkRates(broker.clients)
+        self._batch = batch = Batch(broker, connections, turn, self._charge)
+        broker.charge_to(self._charge)
         self._neighbours = near = Neighbourhood(settings, broker, self.store, connections, jitter)
         self._flow = flow = FlowControl(settings.server_limits, broker.clients, connections, batch)
         self._introductions = Introductions(settings, broker, connections, near, batch, flow, turn)
@@ -228,9 +231,15 @@ class Node:
             inbox.drop_frames()
         elif peer is not None and peer in self.broker.busy_with:
             return
+        elif peer is not None and self._rates.must_rest(peer, self._turn.now):
+            self._inboxes.rest(connection)
+            return
         frames = inbox.take_frames(FRAMES_AT_ONCE)
         if frames:
+            before = self.broker.work.done
             self._handle_frames(connection, frames)
+            if peer is not None:
+                self._charge(peer, self.broker.work.done - before)
             self.connections.pause_or_resume(connection)
         elif inbox and (peer is None or not self._batch.has_from(peer)):
             self.broker.work.done += MESSAGE
@@ -239,6 +248,15 @@ class Node:
                 self._closed(event.connection)
             elif isinstance(event, events.Broken):
                 self.connections.refuse(connection, event.reason, FrameError.__name__)
+
+    def _charge(self, peer: Peer, units: int) -> None:
+        self._rates.charge(peer, units, self._turn.now)
+
+    def _has_rested(self, connection: NodeConnection) -> bool:
+        peer = connection.peer
+        return (
+            connection.is_closing or peer is None or not self._rates.must_rest(peer, self._turn.now)
+        )
 
     def _handle_frames(self, connection: NodeConnection, frames: list[bytes]) -> None:
         if connection.is_open_to_anybody:
@@ -291,6 +309,8 @@ class Node:
 
     def _tick(self) -> None:
         since, self._ticked_at = self._turn.now - self._ticked_at, self._turn.now
+        self._inboxes.wake(self._has_rested)
+        self._rates.forget_idle(self._turn.now)
         self._turn.sends += self.broker.tick(self._turn.now)
         if since <= LATE_S:
             self._drop_silent()
@@ -306,6 +326,8 @@ class Node:
                     self.connections.refuse(connection, reason)
             elif connection.heard_at < silent - limits.silent_s:
                 self.connections.close(connection, aborts=True)
+            elif connection.inbox.rests:
+                pass  # it is we who do not listen
             elif connection.heard_at < silent and not connection.is_stalled:
                 self.connections.refuse(connection, f"nothing heard for {limits.silent_s} s")
 

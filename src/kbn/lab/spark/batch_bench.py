@@ -152,7 +152,7 @@ class _Run:
         files = [f for f in store.directory.rglob("*") if f.is_file()]
         self.facts["store"] = {
             "bytes": sum(file.stat().st_size for file in files),
-            "groups": sum(s.matcher.group_count for s in view.shards.values()),
+            "groups": sum(s.group_count for s in view.shards.values()),
             "open_s": opening.wall_s,
         }
 

@@ -67,9 +67,7 @@ def described(directory: str, batches: Batches) -> Batches:
     view = _opened(directory)
     for batch in batches:
         group, subscriptions, notifications = batch.columns
-        texts = [
-            str(_shard(view, g).matcher.index.filter_of(_number(g))) for g in group.to_pylist()
-        ]
+        texts = [str(_shard(view, g).filter_of(_number(g))) for g in group.to_pylist()]
         columns = [group, pa.array(texts, pa.string()), subscriptions, notifications]
         yield pa.RecordBatch.from_arrays(columns, names=WANTED.names)
 
@@ -81,7 +79,7 @@ def members(directory: str, batches: Batches) -> Batches:
         subscribers, hits = [], []
         for group, count in zip(*(c.to_pylist() for c in batch.columns), strict=True):
             shard = _shard(view, group)
-            numbers = shard.matcher.index.groups.members(_number(group))
+            numbers = shard.members(_number(group))
             subscribers.append(shard.subscribers.take(pa.array(numbers, pa.int64())))
             hits += [count] * len(numbers)
         who = pa.concat_arrays(subscribers) if subscribers else pa.array([], pa.string())
