@@ -72,6 +72,19 @@ def test_what_is_no_store_is_refused(store: Path, capsys: Output) -> None:
         assert "there is no such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["check", "repair", "backup"])
+def test_a_folder_and_a_text_are_called_what_they_are(
+    command: str, store: Path, capsys: Output
+) -> None:
+    store.with_name("notes.txt").write_text("not a store")
+    to = [str(store.with_name("copy.db"))] if command == "backup" else []
+    assert main(["store", command, str(store.parent), *to]) == 1
+    told = capsys.readouterr().err
+    assert f"a folder; name the file of a store in it ({store.name}" in told
+    assert main(["store", command, str(store.with_name("notes.txt")), *to]) == 1
+    assert "notes.txt: a text, and not the store of a broker" in capsys.readouterr().err
+
+
 def test_a_broker_refuses_a_damaged_store(store: Path, capsys: Output) -> None:
     damage(store)
     assert main(["broker", "--name", "dublin", "--port", "0", "--store", str(store)]) == 1

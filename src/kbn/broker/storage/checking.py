@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbn.broker.storage.commit_mark import SUFFIX, CommitMark
-from kbn.broker.storage.opening import ERRORS, connect_to_read, failed, identified
+from kbn.broker.storage.opening import ERRORS, check_is_file, connect_to_read, failed, identified
 from kbn.broker.storage.rows import TABLES, Table
 from kbn.broker.storage.tally import SUM_MAX, Tally, TallyError
 from kbn.broker.storage.versions import OURS, VERSIONS, StoreVersion
@@ -90,8 +90,7 @@ class StoreDamagedError(StoreError):
 def check(path: str | Path, versions: Sequence[StoreVersion] = VERSIONS) -> Checked:
     """Check a store, also while a broker uses it. StoreError if it is none or cannot be read."""
     path = str(path)
-    if not Path(path).is_file():
-        raise StoreError("there is no such file", path=path)
+    check_is_file(path)
     mark = CommitMark(path)
     # The mark is read first: a broker that is at work may only go on from there.
     commits, has_mark = mark.read(), mark.is_there

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from kbn.broker.storage.checking import CHECKED_FROM, Checked, StoreDamagedError, check, read_tally
 from kbn.broker.storage.commit_mark import SUFFIX, CommitMark
-from kbn.broker.storage.opening import ERRORS, connect, connect_to_read, failed, identified, locked
+from kbn.broker.storage.opening import (
+    ERRORS,
+    check_is_file,
+    connect,
+    connect_to_read,
+    failed,
+    identified,
+    locked,
+)
 from kbn.broker.storage.rows import of_mark
 from kbn.broker.storage.tally import Tally, TallyError
 from kbn.broker.storage.versions import VERSIONS, StoreVersion
@@ -81,8 +89,7 @@ def copy_store(
     path: str, to: str, versions: Sequence[StoreVersion] = VERSIONS, *, replaces: bool = False
 ) -> None:
     """Copy one state of a store into a file of its own, checked, whole or not at all."""
-    if not Path(path).is_file():
-        raise StoreError("there is no such file", path=path)
+    check_is_file(path)
     if not replaces and Path(to).exists():
         raise StoreError("there is such a file already; name another", path=to)
     part = f"{to}.part"

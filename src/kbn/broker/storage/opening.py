@@ -46,6 +46,9 @@ def locked(path: str) -> sqlite3.Connection:
     return lock
 
 
+BEGINNING = b"SQLite format 3\0"
+
+
 def identified(
     connection: sqlite3.Connection, path: str, versions: Sequence[StoreVersion]
 ) -> StoreVersion | None:
@@ -74,6 +77,29 @@ def identified(
 def copy_of(path: str, version: int) -> str:
     """Where the copy is kept that is made of a store before it is upgraded."""
     return f"{path}.v{version}"
+
+
+def check_is_file(path: str) -> None:
+    """Raise StoreError for what cannot be a store: nothing, a folder, a text."""
+    place = Path(path)
+    if place.is_dir():
+        stores = sorted(each.name for each in place.iterdir() if _begins(each) == BEGINNING)
+        named = f" ({', '.join(stores[:3])}{', …' if stores[3:] else ''})" if stores else ""
+        raise StoreError(f"a folder; name the file of a store in it{named}", path=path)
+    if not place.is_file():
+        raise StoreError("there is no such file", path=path)
+    begins = _begins(place)
+    if begins and begins.isascii() and b"\0" not in begins:
+        raise StoreError("a text, and not the store of a broker; name another file", path=path)
+
+
+def _begins(place: Path) -> bytes:
+    """The first bytes of a file; none of what cannot be read."""
+    try:
+        with place.open("rb") as file:
+            return file.read(len(BEGINNING))
+    except OSError:
+        return b""
 
 
 def is_empty(path: str) -> bool:
