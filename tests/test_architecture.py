@@ -13,6 +13,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from tests.walks import LINK, walks
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "kbn"
@@ -49,7 +50,9 @@ ROOMS = {f"kbn.{room}" for room in HEIGHT if room not in ("cli", "errors")} | {
 }
 DOORS = ROOMS | {"kbn.lab.overlay", "kbn.lab.spark"}
 
-USES_THE_LAB = {f"cli/{name}.py" for name in ("lab", "bench", "bench_reports", "demo")}
+USES_THE_LAB = {
+    f"cli/{name}.py" for name in ("lab", "bench", "bench_options", "bench_reports", "demo")
+}
 
 HEAVY = {
     *("fastobo", "lark", "matplotlib", "msgspec", "numba", "numpy", "owlready2", "psutil"),
@@ -261,19 +264,6 @@ def _normal(name: str) -> str:
 # Walks through the code, in ARCHITECTURE.md.
 
 WALK_MAX = 12
-LINK = re.compile(r"\[`([\w.]+)`\]\((src/kbn/[\w/]+\.py)\)")
-
-
-def walks() -> dict[str, list[str]]:
-    """The tables of ARCHITECTURE.md whose rows are numbered, by the heading above them."""
-    found: dict[str, list[str]] = {}
-    heading = ""
-    for line in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            heading = line.removeprefix("## ")
-        elif re.match(r"\| \d+ \|", line):
-            found.setdefault(heading, []).append(line)
-    return found
 
 
 def test_a_publication_a_dataframe_and_a_placement_are_walked_through_in_a_few_steps() -> None:

@@ -159,8 +159,10 @@ def test_a_missing_extra_is_one_line_that_names_it(
     assert last.startswith("error: ") and last.endswith(f"pip install 'kbn[{extra}]'")
 
 
-@pytest.mark.parametrize("command", ["demo", "bench spark", "pipeline run pipeline.yaml"])
-def test_without_spark_nothing_is_made_first(kbn: Path, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["demo", "bench spark", "pipeline run pipeline.yaml", "lab run bags"]
+)
+def test_without_an_extra_nothing_is_made_first(kbn: Path, tmp_path: Path, command: str) -> None:
     (tmp_path / "pipeline.yaml").write_text("ontology: podcast\n")
     told = run(kbn, tmp_path, *command.split())
     assert len(told.stderr.splitlines()) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.lab import experiment
-from kbn.wording import counted, did_you_mean, plural_of
+from kbn.wording import close_names, counted, did_you_mean, plural_of
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,20 @@ def test_at_most_three_names_are_suggested() -> None:
     assert did_you_mean([]) == ""
     error = UnknownTermError("urn:x", closest=tuple(f"urn:{n}" for n in range(14)))
     assert str(error).count("<urn:") == 4 and len(error.closest) == 14
+
+
+def test_a_far_fetched_name_is_not_suggested() -> None:
+    options = ["--name", "--peer", "--token", "--port", "--host", "--keep-roots", "--lines"]
+    assert close_names("--nope", options) == []
+    assert close_names("--pots", options) == ["--port"]
+    assert close_names("--line", options) == ["--lines"]
+    assert close_names("", options) == []
+
+
+def test_only_what_is_about_as_close_as_the_closest_is_suggested() -> None:
+    assert close_names("=>", ["=", ">", ">=", "<="]) == [">="]
+    assert close_names("engine", ["engines", "baseline"]) == ["engines"]
+    assert close_names("epoch", ["epoch_s", "epoch_ms", "iso"]) == ["epoch_s", "epoch_ms"]
 
 
 def test_an_experiment_nobody_could_mean_suggests_where_to_look() -> None:

@@ -77,6 +77,17 @@ TEXTS = {
     "a newer run": "a newer epoch",
 }
 
+# Phrases in the names of tests about brokers, which read as sentences.
+PHRASES = {
+    "hello": "connect",
+    "new run": "a new epoch",
+    "newer run": "a newer epoch",
+    "older run": "an older epoch",
+    "next run": "the next epoch",
+    "beside the work": "in the background",
+}
+ABOUT_BROKERS = ("broker", "contracts", "simulation", "transport")
+
 # What may stay: a word, a pattern of files, and the reason.
 ALLOWED = {
     (
@@ -163,6 +174,18 @@ def test_no_file_or_folder_is_named_by_a_word_that_was_replaced(word: str) -> No
 def test_no_identifier_is_one_that_was_replaced(word: str) -> None:
     files = {file for file in used().get(word, set()) if not allowed(word, file)}
     assert not files, f"say {IDENTIFIERS[word]}"
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_no_test_of_a_broker_is_named_by_a_phrase_that_was_replaced(phrase: str) -> None:
+    about_brokers = tuple(f"tests/{room}/" for room in ABOUT_BROKERS)
+    found = {
+        name
+        for name, files in used().items()
+        if name.startswith("test_") and f" {phrase} " in f" {name.replace('_', ' ')} "
+        if any(file.startswith(about_brokers) for file in files)
+    }
+    assert not found, f"say {PHRASES[phrase]}"
 
 
 @pytest.mark.parametrize("text", TEXTS)

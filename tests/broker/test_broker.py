@@ -82,7 +82,7 @@ def published(number: int, k: object = 1, *, durable: bool = False) -> Publish:
     return Publish(number, 0.0, content.encode({"k": k}), durable)
 
 
-def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
+def test_nothing_is_done_for_a_client_that_is_not_connected() -> None:
     talk = Talk()
     for message in (
         Subscribe(1, "k = 1", True),
@@ -97,7 +97,7 @@ def test_nothing_is_done_for_a_client_that_has_not_said_hello() -> None:
     assert len(talk.broker.table) == 0
 
 
-def test_hello_is_answered_with_what_a_client_must_know() -> None:
+def test_connect_is_answered_with_what_a_client_must_know() -> None:
     talk = Talk(ontology_digest="abc")
     [welcome] = talk.say(ANN, Connect("ann", 5))
     assert isinstance(welcome, ConnAck)
@@ -157,7 +157,7 @@ def test_durable_notifications_are_taken_in_order_and_once() -> None:
     assert talk.delivered(ANN) == ["a", "b"]
 
 
-def test_what_was_taken_is_known_after_a_restart_and_a_new_run_begins_anew() -> None:
+def test_what_was_taken_is_known_after_a_restart_and_a_new_epoch_begins_anew() -> None:
     talk = Talk()
     talk.say(BOB, Connect("bob", 1), published(1, durable=True), published(2, durable=True))
     talk.start()

@@ -172,7 +172,7 @@ def test_a_newer_connection_of_a_client_takes_the_place_of_the_older() -> None:
     assert "newer epoch" in talk.opened(3).say(3, Connect("ann", 4)).refusal(3)
 
 
-def test_of_an_older_run_nothing_remains() -> None:
+def test_of_an_older_epoch_nothing_remains() -> None:
     talk = Talk().opened(1).say(1, Connect("ann", 5), Subscribe(1, "n any", True))
     talk.opened(2).say(2, Connect("ann", 6))
     assert not talk.node.broker.clients["ann"].subscriptions
@@ -260,7 +260,7 @@ def test_one_that_is_connected_to_us_is_not_dialled() -> None:
     assert talk.tick(1).dialled == ["kbn://there"]
 
 
-def test_a_neighbour_is_known_again_by_the_next_run() -> None:
+def test_a_neighbour_is_known_again_in_the_next_epoch() -> None:
     store = MemoryStore()
     Talk(store=store).opened(1).say(1, greet("c"))
     assert list(Talk(store=store).node.broker.neighbours) == ["c"]

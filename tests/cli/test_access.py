@@ -132,7 +132,7 @@ TRIED = [
     ("bob publish {\"x\":1}", 0, "allowed by clients.bob"),
     ("bob --durable publish {\"x\":1}", 0, "allowed by clients.bob"),
     ("bob advertise x>1", 0, "allowed by clients.bob"),
-    ("bob subscribe x>1", 1, "may not subscribe to 'x': your attributes are none"),
+    ("bob subscribe x>1", 1, "may not subscribe to 'x': you may not subscribe to anything"),
     ("bob manage move-clients", 0, "allowed by clients.bob"),
     ("bob manage load-ontology", 1, "the right `ontologies`"),
     ("max manage load-ontology", 0, "allowed by clients.max"),

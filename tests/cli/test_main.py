@@ -128,10 +128,13 @@ def test_a_mistyped_command_is_invalid_and_suggests(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "said", "where"),
     [
-        (["demoo"], "no such command 'demoo'. Did you mean 'demo'?", "kbn"),
+        (["demoo"], "no such command 'demoo'; did you mean 'demo'?", "kbn"),
         (["broker", "--parnt", "x"], "option: --parnt; did you mean --parent", "kbn broker"),
         (["broker", "--port", "x"], "value for '--port' / '-p': input should be", "kbn broker"),
         (["mib"], "missing argument 'PATH'", "kbn mib"),
+        (["broker", "--nope"], "no such option: --nope", "kbn broker"),
+        (["broker", "--routing", "genral"], "; did you mean 'general'?", "kbn broker"),
+        (["access", "try", "x", "--as", "y"], "'WHAT': give one of connect, ", "kbn access try"),
         (["policy", "list", "b"], "got unexpected extra argument(s) (b)", "kbn policy list"),
         (["status", "--tls-ca", "gone.pem"], "file 'gone.pem' does not exist", "kbn status"),
         (["broker", "--tls-key", "x"], "--tls-key and --tls-client-ca go with", "kbn broker"),
@@ -145,6 +148,7 @@ def test_a_wrong_command_line_is_told_like_any_other_error(
     told = capsys.readouterr()
     first, *others = told.err.splitlines()
     assert first.startswith("error: ") and said in first
+    assert "--nope; did" not in first and ".;" not in first
     assert others == [f"  see {where} --help"] and told.out == ""
 
 

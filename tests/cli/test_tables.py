@@ -46,6 +46,19 @@ def test_a_table_that_does_not_fit_goes_on_below_with_its_first_column() -> None
     assert len(divided(columns, 200)) == 1
 
 
+def test_each_part_of_a_table_tells_its_rows_apart() -> None:
+    columns = [
+        Column("filters", ("semantic", "semantic", "plain")),
+        Column("clusters", ("1", "3", "1")),
+        *(Column(f"within {n} hops", ("0.1083", "0.3333", "1")) for n in range(9)),
+    ]
+    parts = divided(columns, 60)
+    assert len(parts) > 1
+    assert all([each.name for each in part[:2]] == ["filters", "clusters"] for part in parts)
+    assert [each for part in parts for each in part[2:]] == columns[2:]
+    assert all(part[0] == columns[0] and part[1] != columns[1] for part in divided(columns, 20)[1:])
+
+
 def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
     lines = printed([["a", "1"], ["bb", "1,000"]], ("name", "count"), 80)
     assert [line.rstrip() for line in lines[2:]] == ["a         1", "bb    1,000"]

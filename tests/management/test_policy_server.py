@@ -10,11 +10,11 @@ from kbn import data
 from kbn.broker.administration import MoveClients
 from kbn.filters import Notification
 from kbn.management import instructions, reports
-from kbn.management.actions import Announce, Effect, Instruct
 from kbn.management.assignments import AWAY_AFTER_S, STABLE_FOR_S, Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import PlacementNote, PlanNote, PolicyServerInfo
 from kbn.management.mib import Mib
+from kbn.management.outcomes import Announce, Effect, Instruct
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import ASK_EVERY_S, FORGET_AFTER_S, PolicyServer
 from kbn.management.reports import (

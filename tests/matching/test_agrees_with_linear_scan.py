@@ -24,6 +24,7 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription, resolve_terms
 from kbn.matching import LinearScan, Matcher
 from kbn.matching.invariants import check_invariants
+from kbn.matching.matcher import subscriptions_of
 
 
 class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
@@ -95,7 +96,7 @@ class MatcherAgreesWithLinearScan(RuleBasedStateMachine):
 
     @rule()
     def build_anew(self) -> None:
-        self.matcher.index.rebuild()
+        subscriptions_of(self.matcher).index.rebuild()
 
     @rule()
     @precondition(lambda self: len(self.frozen) < 2)

@@ -174,22 +174,22 @@ def _damage_a_block(matcher: Matcher) -> None:
 
 
 def _list_another_token(matcher: Matcher) -> None:
-    trie = matcher.index.trie
+    trie = index_of(matcher).trie
     deep = np.flatnonzero(trie.listed[:, DEPTH] > 0)
     trie.listed[deep[0], TOKEN] += 1
 
 
 def _skip_listed_nodes(matcher: Matcher) -> None:
-    matcher.index.trie.listed[0, BEHIND] += 1
+    index_of(matcher).trie.listed[0, BEHIND] += 1
 
 
 def _lose_a_root(matcher: Matcher) -> None:
-    root_of = matcher.index.trie.root_of
+    root_of = index_of(matcher).trie.root_of
     root_of[np.flatnonzero(root_of >= 0)[0]] = EMPTY
 
 
 def _lose_a_loose_one(matcher: Matcher) -> None:
-    matcher.index.trie.loose_count -= 1
+    index_of(matcher).trie.loose_count -= 1
 
 
 def _count(part: str, name: str) -> Callable[[Matcher], None]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.transport.overlay import PATIENCE_S, make_server, run, until
+from tests.walks import functions, not_called_in_turn, watched
 
 import kbn
 from kbn import data
@@ -19,10 +20,10 @@ from kbn.broker.limits import ClientLimits
 from kbn.broker.store import StoreError
 from kbn.management import instructions, terms
 from kbn.management.action_log import LogEntry
-from kbn.management.actions import Effect
 from kbn.management.assignments import Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
+from kbn.management.outcomes import Effect
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import PolicyServer
 from kbn.ontology import Individual, Ontology
@@ -117,7 +118,9 @@ def test_clients_go_where_they_belong(semantic_map: SemanticMap, tmp_path: Path)
         placed = [entry for entry in here.told if entry.action == "place-subscriber"]
         assert placed and {entry.policy for entry in placed} == {"place"}
 
-    run(scenario())
+    with watched() as calls:
+        run(scenario())
+    assert not_called_in_turn(functions("A placement"), calls) is None
 
 
 def test_a_bad_file_is_refused_and_the_old_policies_stay_in_force(

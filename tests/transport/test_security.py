@@ -297,10 +297,20 @@ def test_an_authorizer_whose_file_has_become_wrong_stays_as_it_was(tmp_path: Pat
     assert authorizer.admit("ann", "secret") is not None
 
 
-def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.pem").write_text("nothing")
-    with pytest.raises(InvalidInputError, match="not a certificate"):
-        server_tls(tmp_path / "x.pem", tmp_path / "x.pem")
+def test_a_certificate_that_is_none_is_refused(tmp_path: Path, authority: Authority) -> None:
+    nothing, gone = tmp_path / "x.pem", tmp_path / "gone.key"
+    nothing.write_text("nothing")
+    (certificate, key), (_, other_key) = authority.sign("a"), authority.sign("b")
+    with pytest.raises(InvalidInputError, match=r"x\.pem has no certificate with its key"):
+        server_tls(nothing, nothing)
+    with pytest.raises(InvalidInputError, match="are not a certificate and its key"):
+        server_tls(nothing, key)
+    with pytest.raises(InvalidInputError, match="is not that of the certificate in"):
+        server_tls(certificate, other_key)
+    with pytest.raises(InvalidInputError, match=r"gone\.key: No such file"):
+        server_tls(certificate, gone)
+    with pytest.raises(InvalidInputError, match=r"x\.pem has no certificate of an authority"):
+        client_tls(nothing)
 
 
 def test_a_client_does_not_carry_its_token_from_tls_into_the_open(authority: Authority) -> None:

@@ -121,5 +121,10 @@ def admits_broker(authorizer: Authorizer, name: str, token: str) -> bool:
 def _check(verb: str, allowed: frozenset[str], attributes: Iterable[str]) -> None:
     for name in attributes:
         if name not in allowed:
-            known = ", ".join(sorted(allowed)) or "none"
-            raise NotAllowedError(f"you may not {verb} {name!r}: your attributes are {known}")
+            raise NotAllowedError(f"you may not {verb} {name!r}: {_told(verb, allowed)}")
+
+
+def _told(verb: str, allowed: frozenset[str]) -> str:
+    if not allowed:
+        return f"you may not {verb} anything"
+    return f"your attributes are {', '.join(sorted(allowed))}"

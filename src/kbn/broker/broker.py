@@ -117,14 +117,14 @@ class Broker:
     def _client_requests(self, ontology: str) -> ClientRequests:
         parts, router = self._parts, self._parts.router
         network = Network(
-            self.name,
-            parts.epoch,
-            parts.shape.keeps_order,
-            partial(router.route, came_from=None),
-            router.check_room,
-            parts.begin_wave,
-            router.chores.start,
-            router.fan_outs.deliver_to,
+            name=self.name,
+            epoch=parts.epoch,
+            keeps_order=parts.shape.keeps_order,
+            publish=partial(router.route, came_from=None),
+            check_room=router.check_room,
+            begin_wave=parts.begin_wave,
+            begin_chore=router.chores.start,
+            deliver_to=router.fan_outs.deliver_to,
         )
         requests = ClientRequests(
             network,
@@ -142,7 +142,10 @@ class Broker:
     def _mover_between(self, membership: Membership, incoming: Incoming) -> Mover:
         parts = self._parts
         around = Surroundings(
-            membership.part_with, parts.router.pass_on, incoming.take, membership.tell_complete
+            part_with=membership.part_with,
+            pass_on=parts.router.pass_on,
+            handle=incoming.take,
+            tell_complete=membership.tell_complete,
         )
         return Mover(
             self.name,
@@ -157,39 +160,39 @@ class Broker:
     # Neighbours.
 
     def link(self, name: str, role: Role = "peer", token: str = "", url: str = "") -> list[Send]:
-        """Have a neighbour; `role` is what it is to us, `url` where it was expected."""
+        """Add a neighbour; `role` is what it is to us, `url` where it was expected."""
         self._membership.link(name, role, token, url)
         return self._finish()
 
     def listens_at(self, url: str) -> None:
-        """Where clients find this broker; neighbours tell theirs."""
+        """Say where clients find this broker; neighbours tell their clients."""
         self._neighbours.greetings.url = url
 
     def expect(self, url: str, role: Role = "peer") -> list[Send]:
-        """Have whoever is at a url as neighbour later: keep everything durable until it is met."""
+        """Expect a neighbour at a URL: everything durable is kept for it until it is met."""
         self._neighbours.unmet.expect(url, is_parent=role == "parent")
         self._membership.tell_complete()
         return self._finish()
 
     def expects(self, url: str) -> bool:
-        """Whether whoever is at a url was never met."""
+        """Whether a neighbour is expected at a URL and was never met."""
         return url in self._neighbours.unmet
 
     @property
     def expected(self) -> list[str]:
-        """Where the brokers are that were never met."""
+        """The URLs of the brokers that are expected and were never met."""
         return list(self._neighbours.unmet)
 
     def kept_for(self, url: str) -> int:
-        """How much is kept for whoever is at a url, and was never met."""
+        """How many notifications are kept for the neighbour that is expected at a URL."""
         return self._neighbours.unmet.unacked(url)
 
     def expect_no_others(self, urls: set[str]) -> None:
-        """Forget who else was expected before a restart."""
+        """Forget the neighbours that were expected elsewhere before a restart."""
         self._neighbours.unmet.forget_others(urls)
 
     def give_up(self, url: str) -> list[Send]:
-        """Nobody is expected at a url any more; what was kept for it is forgotten."""
+        """Expect nobody at a URL any more; what was kept for it is forgotten."""
         self._membership.give_up(url)
         return self._finish()
 
@@ -268,12 +271,12 @@ class Broker:
     def receive_many(self, arrived: Iterable[tuple[AnyMessage, Peer]], now: float) -> list[Send]:
         """Handle messages in the order they came; answers are gathered at the end."""
         self._outbox.now = now
-        requested, said = self._requests.handle, self._messages.handle
+        from_client, from_neighbour = self._requests.handle, self._messages.handle
         for message, sender in arrived:
             if sender.kind == "client":
-                requested(message, sender)  # type: ignore[arg-type]
+                from_client(message, sender)  # type: ignore[arg-type]
             else:
-                said(message, sender.name)  # type: ignore[arg-type]
+                from_neighbour(message, sender.name)  # type: ignore[arg-type]
         return self._finish()
 
     def take_occurred(self) -> list[Occurrence]:
@@ -285,6 +288,7 @@ class Broker:
         self._outbox.now = now
         self._heartbeat.tick()
         self._facts.rounds.tick()
+        self._interests.tidy(self._router.chores.start)
         return self._finish()
 
     def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:

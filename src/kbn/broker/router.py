@@ -161,7 +161,7 @@ class Router:
             self.contents.match(content, notification, self._interests.table),
             came_from,
             neighbours.in_tree(),
-            # Where advertisements are used it may go everywhere, and better waits in vain.
+            # With advertisements it may go everywhere: to wait for room in vain does no harm.
             everywhere=self.uses_advertisements,
             move=neighbours.move,
         )

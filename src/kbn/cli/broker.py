@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from kbn.broker import BrokerLimits, ClientLimits, LinkTo, ServerLimits
+    from kbn.broker import BrokerLimits, ClientLimits, LinkTo, NodeSettings, ServerLimits
     from kbn.transport import Watched
 
 
@@ -281,39 +281,20 @@ def broker(
 def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) -> Watched:
     """The server that the options describe; `announce` is told its URLs when it listens.
 
-    Everything the user may have got wrong is looked at before the store is opened.
+    Everything the user may have got wrong is looked at before the store is opened, and the store
+    before the kernels are loaded, which may take long.
     """
-    from kbn.broker import AllowAll, NodeSettings, SqliteStore
-    from kbn.transport import AccessFile, Listen, OntologyFiles, OntologyFolder, parse_url
+    from kbn.transport import Listen, OntologyFiles, OntologyFolder, parse_url
 
     if options.trigger is not None:
         parse_url(options.trigger)
-    reasoning, kept = options.reasoning, options.store
-    limits, broker_limits, server_limits = _limits(options.limit)
-    links = options.neighbours.links(options.token)
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
-    authorizer = AllowAll() if options.access is None else AccessFile(options.access)
+    settings = _node_settings(options)
     _warm_up()
     # These load the whole broker with its index: not before a mistake above could be told.
     from kbn.transport import Reporting, Watch, watched
 
-    settings = NodeSettings(
-        options.known_as,
-        routing=options.neighbours.mode.value,
-        adapts=options.neighbours.adapts,
-        links=tuple(links),
-        token=options.token,
-        authorizer=authorizer,
-        ontology=reasoning.load(),
-        store=None
-        if kept is None
-        else SqliteStore(kept, options.sync.value, options.after_damage.value),
-        advertisements=options.advertisements,
-        keeps_roots=options.keep_roots,
-        limits=limits,
-        broker_limits=broker_limits,
-        server_limits=server_limits,
-    )
+    reasoning = options.reasoning
     files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
     watch = Watch(options.metrics_host, options.metrics_port, announce)
     server = watched(
@@ -326,6 +307,32 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     if options.trigger is not None:
         Reporting(server.server, options.trigger, token=options.token, tls=listen.link_tls)
     return server
+
+
+def _node_settings(options: BrokerOptions) -> NodeSettings:
+    """What the node of the broker goes by; this opens the store, last of all."""
+    from kbn.broker import AllowAll, NodeSettings, SqliteStore
+    from kbn.transport import AccessFile
+
+    limits, broker_limits, server_limits = _limits(options.limit)
+    settings = NodeSettings(
+        options.known_as,
+        routing=options.neighbours.mode.value,
+        adapts=options.neighbours.adapts,
+        links=tuple(options.neighbours.links(options.token)),
+        token=options.token,
+        authorizer=AllowAll() if options.access is None else AccessFile(options.access),
+        ontology=options.reasoning.load(),
+        advertisements=options.advertisements,
+        keeps_roots=options.keep_roots,
+        limits=limits,
+        broker_limits=broker_limits,
+        server_limits=server_limits,
+    )
+    if options.store is None:
+        return settings
+    store = SqliteStore(options.store, options.sync.value, options.after_damage.value)
+    return replace(settings, store=store)
 
 
 async def _serve(server: Watched, end_with_stdin: bool) -> None:

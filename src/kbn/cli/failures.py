@@ -15,7 +15,7 @@ import re
 import typer
 
 from kbn.errors import InvalidInputError, KbnError, OntologyError
-from kbn.wording import did_you_mean
+from kbn.wording import close_names, did_you_mean
 
 DONE, FAILED, INVALID, INTERRUPTED = 0, 1, 2, 130
 
@@ -67,17 +67,25 @@ def _usage_message(error: typer.TyperException) -> str:
 
 
 def _told_by_typer(error: typer.TyperException) -> str:
-    from difflib import get_close_matches
-
     possibilities: list[str] = getattr(error, "possibilities", None) or []
     if possibilities:
-        return error.message + did_you_mean(get_close_matches(_last_word(error), possibilities))
+        return error.message + did_you_mean(close_names(_last_word(error), possibilities))
     if not isinstance(error, typer.BadParameter):
-        return error.format_message()
+        return error.format_message().replace(". Did you mean ", "; did you mean ")
     if error.message and error.param is None and error.param_hint is None:
         return error.message  # of options that do not go together: it names them itself
-    plain = _lowered(error.message.removeprefix("Value error, "))
-    return error.format_message().replace(error.message, plain)
+    plain = _with_suggestion(_lowered(error.message.removeprefix("Value error, ")))
+    told = error.format_message().replace(error.message, plain)
+    return re.sub(r",\s+", ", ", re.sub(r"\. Choose from:\s+", ": give one of ", told))
+
+
+def _with_suggestion(message: str) -> str:
+    """What is said of a word that is not among some, with the one that was probably meant."""
+    found = re.fullmatch(r"'(.*)' is not one of (.*)\.?", message)
+    if found is None:
+        return message
+    choices = re.findall(r"'([^']*)'", found[2])
+    return message.removesuffix(".") + did_you_mean(map(repr, close_names(found[1], choices)))
 
 
 def _last_word(error: typer.TyperException) -> str:

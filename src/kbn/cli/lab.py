@@ -11,6 +11,7 @@ from kbn.cli.output import (
     AsJson,
     print_json,
     print_table,
+    print_text,
     progress,
     remark,
     remark_on_compiling,
@@ -34,7 +35,7 @@ RESULTS = Path("lab-results")
 
 @app.command("list", short_help="List the experiments and what each asks.")
 def list_(as_json: AsJson = False) -> None:
-    """List the experiments: what each asks, where it comes from, its scales.
+    """List the experiments: what each asks and where it comes from.
 
     \b
     Example:
@@ -48,8 +49,8 @@ def list_(as_json: AsJson = False) -> None:
     elif not found:
         remark("no experiment yet: they are modules of kbn.lab.experiments")
     else:
-        rows = ([each.name, each.question, each.source, ", ".join(each.scales)] for each in found)
-        print_table(rows, columns=["name", "question", "source", "scales"])
+        rows = ([each.name, each.question, each.source] for each in found)
+        print_table(rows, columns=["name", "question", "source"])
 
 
 def _as_json(experiment: Experiment) -> dict[str, object]:
@@ -79,16 +80,18 @@ def run(
       kbn lab run operator-cost --scale paper --seed 7 --out results --json
     """
     from kbn.lab import experiment, report
+    from kbn.pages import plots
 
     found = experiment.find(name)
+    plots.require()
     out.mkdir(parents=True, exist_ok=True)
     require_folder(out)
     remark_on_compiling()
     with progress() as show:
         result = experiment.conduct(found, scale, seed=seed, progress=show)
     _print(result, as_json)
-    plots = report.save(result, found, out)
-    kept = f"{counted(len(result.tables), 'table')}, {counted(len(plots), 'plot')}"
+    drawn = report.save(result, found, out)
+    kept = f"{counted(len(result.tables), 'table')}, {counted(len(drawn), 'plot')}"
     remark(f"kept in {out / name}: {kept}")
 
 
@@ -121,4 +124,4 @@ def _print(result: Result, as_json: bool) -> None:
         rows = ([shown(row[c]) for c in columns] for row in table.data.to_pylist())
         print_table(rows, columns=columns, title=table.title or table.name)
         for note in table.notes:
-            typer.echo(note)
+            print_text(note)

@@ -102,6 +102,7 @@ def _print_counts(path: Path, as_json: bool) -> None:
 
 
 def _columns(kind: Kind, columns: str | None) -> list[str]:
+    from kbn.config import did_you_mean
     from kbn.management import FIELDS
 
     if columns is None:
@@ -110,8 +111,8 @@ def _columns(kind: Kind, columns: str | None) -> list[str]:
     known = ("name", *FIELDS[kind])
     unknown = next((column for column in chosen if column not in known), None)
     if unknown is not None or not chosen:
-        there = ", ".join(known)
-        raise InvalidInputError(f"a {kind} has no field {unknown or ''!r}; there are {there}")
+        hint = did_you_mean(unknown or "", known) or f"; there are {', '.join(known)}"
+        raise InvalidInputError(f"a {kind} has no field {unknown or ''!r}{hint}")
     return chosen
 
 

@@ -107,6 +107,11 @@ def print_table(
         screen.print(table)
 
 
+def print_text(text: str) -> None:
+    """Print a text, wrapped between words."""
+    console().print(text, markup=False, highlight=False)
+
+
 def local_time(epoch_s: float) -> str:
     """A moment as people read it: local time, to the second, with the offset from UTC.
 

@@ -2,7 +2,8 @@
 
 A number is never broken: a column of numbers is at least as wide as its longest one, and aligned to
 the right. Text wraps into what is left. A table whose columns do not fit side by side even then is
-printed in parts, one below the other, each with the first column again.
+printed in parts, one below the other, each with the first columns again, as many as tell the rows
+apart.
 """
 
 from __future__ import annotations
@@ -62,13 +63,26 @@ def tables(rows: Iterable[Sequence[str]], columns: Sequence[str], width: int) ->
 
 
 def divided(columns: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in parts that fit the width, each of which begins with the first column."""
-    parts = [list(columns[:1])]
-    for column in columns[1:]:
-        if len(parts[-1]) > 1 and _width_min([*parts[-1], column]) > width:
-            parts.append([columns[0]])
-        parts[-1].append(column)
+    """The columns in parts that fit the width, each of which begins with the columns of the key."""
+    key = _key(columns, width)
+    parts = [key]
+    for column in columns[len(key) :]:
+        if len(parts[-1]) > len(key) and _width_min([*parts[-1], column]) > width:
+            parts.append(key)
+        parts[-1] = [*parts[-1], column]
     return parts
+
+
+def _key(columns: Sequence[Column], width: int) -> list[Column]:
+    """The first columns that tell the rows apart; one, if those would take half of the width."""
+    for count in range(1, len(columns)):
+        key = list(columns[:count])
+        if _width_min(key) > width // 2:
+            break
+        rows = list(zip(*(column.cells for column in key), strict=True))
+        if len(set(rows)) == len(rows):
+            return key
+    return list(columns[:1])
 
 
 def widths(columns: Sequence[Column], width: int) -> list[int]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
 
 from kbn import wording
 
-LESS_CLOSE_MAX = 0.1
-"""How much less alike than the closest a name may be, and still be named beside it."""
 LISTED_MAX = 16
 
 
@@ -20,18 +17,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("x", ["port", "peers"])
     ''
     """
-    return wording.did_you_mean(map(repr, close_names(given, known)))
-
-
-def close_names(given: str, known: Iterable[str]) -> list[str]:
-    """The known names that were probably meant, best first, at most three.
-
-    >>> close_names("epoch", ["epoch_s", "epoch_ms", "iso"])
-    ['epoch_s', 'epoch_ms']
-    """
-    close = get_close_matches(given, list(known), n=wording.SUGGESTIONS_MAX)
-    least = _likeness(given, close[0]) - LESS_CLOSE_MAX if close else 0.0
-    return [name for name in close if _likeness(given, name) >= least]
+    return wording.did_you_mean(map(repr, wording.close_names(given, known)))
 
 
 def or_one_of(given: str, known: Iterable[str]) -> str:
@@ -54,7 +40,3 @@ def listed(names: Iterable[str]) -> str:
     if len(several) > LISTED_MAX:
         return ", ".join(several[:LISTED_MAX]) + ", …"
     return " or ".join(filter(None, (", ".join(several[:-1]), *several[-1:]))) or "nothing"
-
-
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, other, one).ratio()

@@ -7,6 +7,7 @@ where nodes become data.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,8 @@ from kbn.config.trees import DataTree, Tree, YamlTree
 from kbn.config.yaml_nodes import DEPTH_MAX, NotYamlError, composed
 
 SIZE_MAX = 16 * 1024 * 1024
+_HIGH, _LOW = r"u[dD][89abAB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:(?P<pair>{_HIGH}\\{_LOW})|(?P<lone>{_HIGH}|{_LOW})|.)", re.DOTALL)
 T = TypeVar("T")
 
 
@@ -172,7 +175,7 @@ def _json_tree(text: str) -> DataTree:
     @cache
     def nodes() -> YamlTree | None:
         try:
-            return YamlTree(composed(text)[0])
+            return YamlTree(composed(_without_surrogates(text))[0])
         except NotYamlError:
             return None
 
@@ -182,7 +185,7 @@ def _json_tree(text: str) -> DataTree:
         return DataTree(data, nodes)
     except _RepeatedKeysError as error:
         try:
-            _yaml_tree(text)  # knows the lines
+            _yaml_tree(_without_surrogates(text))  # knows the lines
         except NotYamlError:
             raise error from None
         raise
@@ -191,6 +194,17 @@ def _json_tree(text: str) -> DataTree:
     except ValueError as error:
         reason = f"not JSON: {getattr(error, 'msg', error)}"
         raise NotYamlError(reason, getattr(error, "lineno", 1)) from None
+
+
+def _without_surrogates(text: str) -> str:
+    """JSON without the escapes that YAML does not have: pairs of surrogates, and lone ones."""
+    return _ESCAPE.sub(_replacement, text)
+
+
+def _replacement(escape: re.Match[str]) -> str:
+    if escape["pair"]:
+        return str(json.loads(f'"{escape[0]}"'))
+    return r"\ufffd" if escape["lone"] else escape[0]
 
 
 def _unrepeated(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

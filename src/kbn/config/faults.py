@@ -13,8 +13,9 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from kbn.config import forms
-from kbn.config.closest import close_names, or_one_of
+from kbn.config.closest import or_one_of
 from kbn.config.problems import Path
+from kbn.wording import close_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,17 @@ from kbn.filters.operators import (
 )
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family
 from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, with_known_kind
-from kbn.ontology import Term
+from kbn.ontology import Class, Individual, Property, Term
 
-__all__ = ["BagRelation", "equivalents", "holds", "subject_family"]
+__all__ = ["KIND_OF", "BagRelation", "equivalents", "holds", "subject_family"]
 
 BagRelation: TypeAlias = Callable[[Operator, AnyOperator, Bag, Bag, Vocabulary], bool]
+
+KIND_OF: dict[Family | None, type[Term]] = {
+    Family.CLASS: Class,
+    Family.PROPERTY: Property,
+    Family.INDIVIDUAL: Individual,
+}
 
 _NEGATIVE = frozenset({Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A})
 _TERM_FAMILIES = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL, Family.TERM})

@@ -65,12 +65,14 @@ def bag_with_known_kinds(bag: Bag, ontology: Vocabulary) -> Bag:
     """
     if not bag.bare:
         return bag
-    return Bag.of(
-        bag_with_known_kinds(item, ontology)
-        if type(item) is Bag
-        else with_known_kind(item, ontology)
-        for item in bag.items
-    )
+    return Bag.of(operand_with_known_kinds(item, ontology) for item in bag.items)
+
+
+def operand_with_known_kinds(operand: Operand, ontology: Vocabulary) -> Operand:
+    """`bag_with_known_kinds` of a bag, `with_known_kind` of anything else."""
+    if type(operand) is Bag:
+        return bag_with_known_kinds(operand, ontology)
+    return with_known_kind(operand, ontology)
 
 
 def all_partnered(

@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from kbn.filters.acceptance import equivalents, subject_family
-from kbn.filters.bags import all_partnered, bag_with_known_kinds
+from kbn.filters.acceptance import KIND_OF, equivalents, subject_family
+from kbn.filters.bags import all_partnered, operand_with_known_kinds
 from kbn.filters.evaluation import operator_accepts
 from kbn.filters.model import Constraint
 from kbn.filters.operators import (
@@ -35,9 +35,9 @@ from kbn.filters.operators import (
     negate_operator,
     split_bag_operator,
 )
-from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_key
-from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, with_known_kind
-from kbn.ontology import Class, Individual, Term
+from kbn.filters.values import Bag, Operand, Relation, Value, value_key
+from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary
+from kbn.ontology import Class, Term
 
 __all__ = ["implies", "operator_implies"]
 
@@ -76,30 +76,15 @@ def operator_implies(
     if premise is conclusion and value_key(a) == value_key(b):
         return True
     ontology = ontology or NO_ONTOLOGY
-    a, b = _settled(a, ontology), _settled(b, ontology)
+    a, b = operand_with_known_kinds(a, ontology), operand_with_known_kinds(b, ontology)
     if type(a) is Term:
         return type(b) is Term and _implied_in_every_kind(premise, a, conclusion, b, ontology)
     subject = subject_family(premise, a)
-    if type(b) is Term and subject in _KIND_OF:
-        b = _KIND_OF[subject](b.iri)
+    if type(b) is Term and subject in KIND_OF:
+        b = KIND_OF[subject](b.iri)
     if subject is None or subject is not subject_family(conclusion, b):
         return False
     return _implied(premise, a, conclusion, b, ontology)
-
-
-_KIND_OF: dict[Family | None, type[Term]] = {
-    Family.CLASS: Class,
-    Family.PROPERTY: KINDS["property"],
-    Family.INDIVIDUAL: Individual,
-}
-
-
-def _settled(operand: Operand, ontology: Vocabulary) -> Operand:
-    return (
-        bag_with_known_kinds(operand, ontology)
-        if type(operand) is Bag
-        else with_known_kind(operand, ontology)
-    )
 
 
 def _implied_in_every_kind(
@@ -179,7 +164,9 @@ def _sole_bag(bag: Operator, element: AnyOperator, v: Bag, ontology: Vocabulary)
         return None if v.bare else v
     if element is Operator.EXISTS and v.items:
         return None
-    values = [_sole_value(element, _settled(item, ontology), ontology) for item in v.items]
+    values = [
+        _sole_value(element, operand_with_known_kinds(item, ontology), ontology) for item in v.items
+    ]
     return None if any(value is None for value in values) else Bag.of(cast(list[Value], values))
 
 

@@ -26,13 +26,13 @@ from collections import defaultdict
 from collections.abc import Set
 from typing import Any, cast
 
-from kbn.filters.acceptance import subject_family
-from kbn.filters.bags import all_partnered, bag_with_known_kinds
+from kbn.filters.acceptance import KIND_OF, subject_family
+from kbn.filters.bags import all_partnered, operand_with_known_kinds
 from kbn.filters.implication import operator_implies
 from kbn.filters.model import Constraint, Filter
 from kbn.filters.operators import AnyOperator, Operator, negate_operator, split_bag_operator
-from kbn.filters.values import Bag, Family, Operand
-from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary, with_known_kind
+from kbn.filters.values import Bag, Operand
+from kbn.filters.vocabulary import KINDS, NO_ONTOLOGY, Vocabulary
 from kbn.ontology import NOTHING, THING, Class, Term
 
 __all__ = ["excludes", "may_intersect"]
@@ -73,34 +73,19 @@ def _excluded(
 ) -> bool:
     if first is Operator.EXISTS or second is Operator.EXISTS:
         return False
-    a, b = _settled(a, ontology), _settled(b, ontology)
+    a, b = operand_with_known_kinds(a, ontology), operand_with_known_kinds(b, ontology)
     if type(a) is Term and type(b) is Term:
         return _excluded_in_every_kind(first, a, second, b, ontology)
     if type(a) is Term:
         first, a, second, b = second, b, first, a
     family = subject_family(first, a)
     if type(b) is Term:
-        if family not in _KIND_OF:
+        if family not in KIND_OF:
             return True
-        b = _KIND_OF[family](b.iri)
+        b = KIND_OF[family](b.iri)
     if family is None or family is not subject_family(second, b):
         return True
     return _excluded_in_family(first, a, second, b, ontology)
-
-
-_KIND_OF: dict[Family | None, type[Term]] = {
-    Family.CLASS: KINDS["class"],
-    Family.PROPERTY: KINDS["property"],
-    Family.INDIVIDUAL: KINDS["individual"],
-}
-
-
-def _settled(operand: Operand, ontology: Vocabulary) -> Operand:
-    return (
-        bag_with_known_kinds(operand, ontology)
-        if type(operand) is Bag
-        else with_known_kind(operand, ontology)
-    )
 
 
 def _excluded_in_every_kind(

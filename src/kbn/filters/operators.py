@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from kbn.errors import InvalidInputError, LimitError
+from kbn.wording import LIKENESS_MIN, close_names
 
 __all__ = [
     "BAG_OPERATORS",
@@ -27,6 +28,7 @@ __all__ = [
     "Composite",
     "Negated",
     "Operator",
+    "close_spellings",
     "negate_operator",
     "read_operator",
     "split_bag_operator",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 MAX_COMPOSITE_DEPTH = 16
+SYMBOL_MAX = 3  # the longest symbol of a plain operator
 
 
 class Operator(Enum):
@@ -182,6 +185,18 @@ def split_bag_operator(operator: AnyOperator) -> tuple[Operator, AnyOperator] | 
 def words() -> dict[str, Operator]:
     """Every spelling of a plain operator, symbols and words."""
     return dict(_SPELLINGS)
+
+
+def close_spellings(text: str) -> list[str]:
+    """How somebody who wrote this may have meant to spell an operator, best first.
+
+    >>> close_spellings("containz"), close_spellings("#>/more_specfic")[0], close_spellings("price")
+    (['contains'], '#>/more_specific', [])
+    """
+    head, slash, _ = text.lower().rpartition("/")
+    # Of a symbol, one wrong character is a large part.
+    least = 0.5 if len(text) <= SYMBOL_MAX else LIKENESS_MIN
+    return close_names(text.lower(), (head + slash + word for word in _SPELLINGS), least)
 
 
 @lru_cache(maxsize=4096)

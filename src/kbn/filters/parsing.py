@@ -10,7 +10,6 @@ in, then the ontology's, then a few that everybody uses.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import NamedTuple
@@ -25,11 +24,12 @@ from kbn.filters.lexing import (
     tokenize_filter,
 )
 from kbn.filters.model import Constraint, Filter, Subscription
-from kbn.filters.operators import AnyOperator, negate_operator, read_operator
+from kbn.filters.operators import AnyOperator, close_spellings, negate_operator, read_operator
 from kbn.filters.plans import BagPlan, Leaf, OperandPlan, RelationPlan, TaggedPlan, plan_for
 from kbn.filters.values import Bag, Operand, Relation
 from kbn.filters.vocabulary import KINDS, Vocabulary
 from kbn.ontology import Term
+from kbn.wording import close_names, did_you_mean
 
 __all__ = ["COMMON_PREFIXES", "parse", "parse_lines"]
 
@@ -149,17 +149,9 @@ def _operator(tokens: Tokens, leaf: Leaf) -> AnyOperator:
     except LimitError:
         raise
     except InvalidInputError as error:
-        close = difflib.get_close_matches(spelling, _composite_words(spelling), n=2, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = did_you_mean(close_spellings(spelling))
         raise tokens.error(leaf.operator, f"{error}{hint}") from None
     return negate_operator(operator) if leaf.negated else operator
-
-
-def _composite_words(spelling: str) -> list[str]:
-    from kbn.filters.operators import words
-
-    head, slash, _ = spelling.rpartition("/")
-    return [head + slash + word for word in words()]
 
 
 def _first_token(leaf: Leaf) -> int:
@@ -207,10 +199,8 @@ def _term(source: _Source, index: int) -> Term:
 def _unknown_prefix(
     tokens: Tokens, index: int, prefix: str, prefixes: Mapping[str, str]
 ) -> FilterSyntaxError:
-    close = difflib.get_close_matches(prefix, prefixes, n=2, cutoff=0.6)
-    if close:
-        hint = "did you mean " + " or ".join(f"{name}:" for name in close) + "?"
-    else:
+    hint = did_you_mean(f"{name}:" for name in close_names(prefix, prefixes))
+    if not hint:
         shown = ", ".join(f"{name}:" for name in sorted(prefixes)[:12])
-        hint = f"declared are {shown}" if shown else "declare it: prefix name: <iri>"
-    return tokens.error(index, f"the prefix {prefix}: is not declared; {hint}")
+        hint = f"; declared are {shown}" if shown else "; declare it: prefix name: <iri>"
+    return tokens.error(index, f"the prefix {prefix}: is not declared{hint}")

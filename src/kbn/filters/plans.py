@@ -22,6 +22,7 @@ from kbn.errors import LimitError
 from kbn.filters.lexing import KINDS, Tokens
 from kbn.filters.model import MAX_CONSTRAINTS, MAX_FILTERS
 from kbn.filters.values import MAX_BAG_DEPTH
+from kbn.wording import did_you_mean
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -170,16 +171,13 @@ def _unexpected(tokens: Tokens, refusal: _Refusal) -> str:
 
 
 def _hint(tokens: Tokens, refusal: _Refusal) -> str:
-    import difflib
-
-    from kbn.filters.operators import words
+    from kbn.filters.operators import close_spellings
 
     kind, spelling = tokens.kinds[refusal.at], tokens.spellings[refusal.at]
     if kind == "OPERATOR" and spelling.startswith("<") and KINDS["IRI"] in refusal.expected:
         return "; if this starts an IRI, it is not closed with >, is empty or holds a blank"
     if kind == "NAME" and KINDS["OPERATOR"] in refusal.expected:
-        close = difflib.get_close_matches(spelling.lower(), words(), n=2, cutoff=0.5)
-        return f"; did you mean {' or '.join(close)}?" if close else "; there is no such operator"
+        return did_you_mean(close_spellings(spelling)) or "; there is no such operator"
     if kind == "NAME" and KINDS["STRING"] in refusal.expected:
         return f'; write "{spelling}" for a string, or prefix:name for a term'
     if KINDS["NAME"] in refusal.expected and kind in ("CURIE", "STRING", "IRI"):

@@ -3,8 +3,8 @@
 An experiment asks a question of a paper and answers it with tables beside the paper's own:
 `experiment` says what one is, finds those in `kbn.lab.experiments` and runs them; `report` keeps
 results in a folder and makes one page of them. A benchmark is a module with `Settings`, `Report`
-and `run`: `match_bench` and `match_grid` here, others in `kbn.lab.overlay` and `kbn.lab.spark`. The
-product needs nothing of this.
+and `run`: `match_bench`, `match_grid` and `load_bench` here, others in `kbn.lab.overlay` and
+`kbn.lab.spark`. The product needs nothing of this.
 """
 
 from __future__ import annotations

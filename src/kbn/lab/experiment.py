@@ -22,7 +22,6 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbn.errors import InvalidInputError
 from kbn.lab.scale import Scale as Scale
-from kbn.wording import did_you_mean
+from kbn.wording import close_names, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +147,7 @@ def find(name: str, package: str = EXPERIMENTS) -> Experiment:
     """The experiment of that name, or an error that suggests the nearest one."""
     known = names(package)
     if name not in known:
-        hint = did_you_mean(get_close_matches(name, known))
+        hint = did_you_mean(close_names(name, known))
         raise InvalidInputError(
             f"there is no experiment '{name}'{hint or '; kbn lab list names those there are'}"
         )

@@ -13,7 +13,6 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.management.action_log import LogEntry
-    from kbn.management.actions import Announce, Effect, Instruct
     from kbn.management.assignments import Assignments
     from kbn.management.broker_agent import INFO_EVERY_S, BrokerAgent
     from kbn.management.conditions import Condition
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPublisherMedoids
     from kbn.management.mib import Mib
     from kbn.management.mib_file import MibFile
+    from kbn.management.outcomes import Announce, Effect, Instruct
     from kbn.management.policies import SHIPPED, Policy, PolicySet
     from kbn.management.policy_server import PolicyServer
     from kbn.management.publisher_agent import PublisherAgent
@@ -79,18 +79,18 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
-        "Announce": "kbn.management.actions",
+        "Announce": "kbn.management.outcomes",
         "Assignments": "kbn.management.assignments",
         "BrokerAgent": "kbn.management.broker_agent",
         "BrokerInfo": "kbn.management.reports",
         "BrokerMedoid": "kbn.management.reports",
         "BrokerUtilisation": "kbn.management.reports",
         "Condition": "kbn.management.conditions",
-        "Effect": "kbn.management.actions",
+        "Effect": "kbn.management.outcomes",
         "FIELDS": "kbn.management.schema",
         "Departure": "kbn.management.reports",
         "INFO_EVERY_S": "kbn.management.broker_agent",
-        "Instruct": "kbn.management.actions",
+        "Instruct": "kbn.management.outcomes",
         "Kind": "kbn.management.reports",
         "LogEntry": "kbn.management.action_log",
         "MedoidGroup": "kbn.management.reports",

@@ -18,15 +18,7 @@ from kbn.errors import KbnError
 from kbn.filters import Notification, Subscription
 from kbn.management import instructions, liveness, reports
 from kbn.management.action_log import LogEntry, Status
-from kbn.management.actions import (
-    LOAD_MAX,
-    REASSIGNED,
-    Actions,
-    Announce,
-    Effect,
-    Instruct,
-    Outcome,
-)
+from kbn.management.actions import LOAD_MAX, Actions
 from kbn.management.assignments import Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import (
@@ -36,6 +28,8 @@ from kbn.management.instructions import (
     RequestInfo,
 )
 from kbn.management.liveness import Liveness
+from kbn.management.outcomes import Announce, Effect, Instruct, Outcome
+from kbn.management.reclustering import REASSIGNED
 from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
 from kbn.management.senders import Sender, check_sender
 

@@ -33,7 +33,7 @@ def cel() -> Any:
     try:
         import celpy
     except ImportError:
-        raise MissingDependencyError("conditions of policies", extra="management") from None
+        raise MissingDependencyError("the condition of a policy", extra="management") from None
     return celpy
 
 

@@ -28,15 +28,21 @@ SPREAD = 0.02
 """How much wider the hull of a slab is than its filters."""
 
 
+# Columns of what `weigh` gives, which says what each is.
+IN_FIRST_LANE, HIT_ALL_TOKENS, REACH_LAST_NODE, IN_ALL_LANES, IS_VERIFIED, CELLS = 1, 6, 7, 8, 9, 10
+
+
 def cheaper_in_slabs(weights: Array, members: Array, codes: Codes) -> Array:
     """Which of the filters, weighed by `weigh`, cost less in a slab than in the trie."""
     headers = codes.words[codes.start[members]]
     tokens = headers & 0xFFFFF
     chained = headers != tokens
-    in_trie = weights[:, 7] * NODE_NS + weights[:, 6] * np.where(chained, BLOCK_NS, LEAF_NS)
-    several = weights[:, 10]
-    visited = np.minimum(1.0, weights[:, 1] + SPREAD * several)
-    candidates = weights[:, 8] * np.where(weights[:, 9] > 0, VERIFY_NS, CHECK_NS)
-    in_slabs = HULL_NS + visited * ROWS_NS * several + candidates
+    at_leaf = weights[:, HIT_ALL_TOKENS] * np.where(chained, BLOCK_NS, LEAF_NS)
+    in_trie = weights[:, REACH_LAST_NODE] * NODE_NS + at_leaf
+    cells = weights[:, CELLS]
+    visited = np.minimum(1.0, weights[:, IN_FIRST_LANE] + SPREAD * cells)
+    check_ns = np.where(weights[:, IS_VERIFIED] > 0, VERIFY_NS, CHECK_NS)
+    candidates = weights[:, IN_ALL_LANES] * check_ns
+    in_slabs = HULL_NS + visited * ROWS_NS * cells + candidates
     cheaper: Array = (in_slabs < in_trie) & (chained | (tokens > 0))
     return cheaper

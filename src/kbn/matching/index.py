@@ -112,14 +112,22 @@ class Index:
             return
         member = np.array([group], np.int32)
         header = int(self.groups.code[self.groups.code_start[group]])
-        if header >> 48:
-            self._insert(member)
-            return
-        tokens = header & 0xFFFFF
-        self.trie.cover_tokens(len(self.table))
-        self.trie.insert(member, self.groups, tokens, tokens)
+        if header >> 48 and self._is_cheaper_in_slabs(member):
+            self.slabs.insert_one(group, self.groups.view())
+        else:
+            tokens = header & 0xFFFFF
+            self.trie.cover_tokens(len(self.table))
+            self.trie.insert(member, self.groups, tokens, tokens)
         self.placed[group] = True
         self.placed_count += 1
+        if self.slabs.too_loose:
+            self.rebuild()
+
+    def _is_cheaper_in_slabs(self, member: Array) -> bool:
+        """Whether the only group given belongs in the slabs, with lanes as they are."""
+        lanes, codes = self.slabs.lanes, self.groups.view()
+        lanes.cover(len(self.table), len(self.encoder.axes))
+        return bool(cheaper_in_slabs(weigh(member, codes, lanes.view()), member, codes)[0])
 
     def rebuild(self) -> None:
         """Order, grid and placement anew, from the groups that are alive."""

@@ -11,10 +11,12 @@ from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
+import numpy as np
+
 from kbn.errors import InvalidInputError
 from kbn.filters import Filter, Subscription
 from kbn.matching.bulk_load import BulkLoad, checked_key
-from kbn.matching.groups import each_once
+from kbn.matching.groups import Array, each_once
 from kbn.matching.index import Index, encode_filters
 from kbn.matching.json_columns import is_json
 from kbn.matching.parted_match import PartedMatch
@@ -64,17 +66,23 @@ class IndexedSubscriptions:
         """`Matcher.add`."""
         self.before_change()
         filters = self.filters_of(subscription)
-        subscribers = self.subscribers
-        if checked_key(key) in subscribers.numbers():
+        if checked_key(key) in self.subscribers.numbers():
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
-        words, starts = encode_filters(self.index, filters)
+        self._enter(*encode_filters(self.index, filters), key)
+
+    def add_code(self, code: bytes, key: Hashable) -> None:
+        """Add one filter under a key that is not in use, as the encoder gave it."""
+        words = np.frombuffer(code, np.int64)
+        self._enter(words, np.array((0, words.shape[0]), np.int64), key)
+
+    def _enter(self, words: Array, starts: Array, key: Hashable) -> None:
         groups = self.index.groups.intern(words, starts).tolist()
         if len(groups) > 1:
             groups = sorted(set(groups))
         number = self.index.groups.add_one(groups)
         for group in groups:
             self.index.place_one(group)
-        subscribers.enter(key, number)
+        self.subscribers.enter(key, number)
         self.version += 1
 
     def commit(self, load: BulkLoad) -> int:

@@ -8,6 +8,8 @@ comes later has none until the next rebuild, and is checked instead.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
 from kbn.matching.groups import Array, Groups
@@ -17,6 +19,7 @@ from kbn.matching.kernels.views import LaneArrays
 from kbn.matching.tokens import TokenTable
 
 ARRAYS = ("axis_lane", "token_cell", "grid", "grid_size", "below", "token_share", "token_use")
+_arrays_of = attrgetter(*ARRAYS)
 POINTS_MAX = CELLS - 2
 SAMPLE = 50_000
 NEW_SHARE = 1 / 256
@@ -38,7 +41,7 @@ class Lanes:
 
     def view(self) -> LaneArrays:
         """What the kernels see."""
-        return LaneArrays._make((self.count, *(getattr(self, name) for name in ARRAYS)))
+        return LaneArrays(self.count, *_arrays_of(self))
 
     @property
     def is_range(self) -> Array:

@@ -5,17 +5,11 @@ covers another. The roots are what the rest of the network must be told: everyth
 from them. A filter that is equivalent to a root is that root's entry, represented by the first that
 came; among what hangs below, only equal filters are sure to be one.
 
-Adding g asks two questions, and answers both from indexes of what is or was a root, the oracle
-(`covers`) deciding last. So what a covered filter costs does not grow with their number, which is
-why g hangs below a root, and not below the most specific filter of all that cover it:
-
-1. *Which of them covers g?* Whoever covers g accepts every witness of g (see `witness.py`), so the
-   candidates are what the matching index finds for the tokens g's witnesses hit. A root of one
-   constraint covers every filter with a constraint that implies it: such constraints are
-   remembered with their root, their *shelter*, and the index need not be asked again.
-2. If none does, *which roots does g cover?* Each constraint of g must follow from one of theirs.
-   The roots are posted under their *atoms* (tokens, residual constraints, negatives; ranges by
-   axis), and the candidates are those posted under some atom that implies g's most selective one.
+Adding g asks two questions of the index of what is or was a root (`root_index.py`): *which of them
+covers g?* and, if none does, *which roots does g cover?* So what a covered filter costs does not
+grow with their number, which is why g hangs below a root, and not below the most specific filter of
+all that cover it. A root of one constraint covers every filter with a constraint that implies it:
+such constraints are remembered with their root, their *shelter*, and nothing need be asked again.
 
 Removing an entry hangs its children one level up; below a root there is none, so they are asked
 the two questions anew, those of few constraints first: they are likely to cover the others. An
@@ -31,9 +25,8 @@ from dataclasses import dataclass
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
 from kbn.matching.bulk_load import checked_key
-from kbn.matching.covering import MEMO_MAX, CoverQuery, Implications
-from kbn.matching.indexed_subscriptions import IndexedSubscriptions
-from kbn.matching.postings import RootPostings
+from kbn.matching.covering import MEMO_MAX, Implications
+from kbn.matching.root_index import RootIndex
 from kbn.ontology import Ontology
 
 SURELY_ENCODED = 8
@@ -82,12 +75,8 @@ class Poset:
 
     def __init__(self, ontology: Ontology | None = None) -> None:
         self._ontology = ontology
-        self._held = IndexedSubscriptions(ontology)
-        self._query = CoverQuery(self._held.index)
         self._implications = Implications(ontology)
-        self._postings = RootPostings(
-            self._held.index.ontology, self._implications, self._query.witness
-        )
+        self._index = RootIndex(ontology, self._implications)
         self._entries: dict[int, _Entry] = {}
         self._entry_of: dict[Filter, int] = {}
         self._entries_of_key: dict[Hashable, tuple[int, ...]] = {}
@@ -121,7 +110,7 @@ class Poset:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
-        filters = [self._checked(filter) for filter in self._held.filters_of(subscription)]
+        filters = [self._checked(filter) for filter in self._index.held.filters_of(subscription)]
         entries = tuple([self._entry_for(filter) for filter in filters])
         if len(entries) > 1:
             entries = tuple(dict.fromkeys(entries))
@@ -159,7 +148,7 @@ class Poset:
             return filter
         resolved = self._resolved(filter)
         if len(resolved) > SURELY_ENCODED or self._shelter(resolved) is None:
-            self._held.index.encoder.encode(resolved.constraints)
+            self._index.code_of(resolved)
         return resolved
 
     def _entry_for(self, filter: Filter) -> int:
@@ -185,11 +174,8 @@ class Poset:
         shelter = self._shelter(filter)
         if shelter is not None:
             return shelter
-        candidates = self._query.candidates(filter)
-        found = self._roots if candidates is None else self._held.keys_of_groups(candidates)
-        covers, entries = self._implications.covers, self._entries
-        for entry in found:
-            if covers(entries[entry].filter, filter) and not self._is_below(entry, orphan):
+        for entry in self._index.covering(filter):
+            if not self._is_below(entry, orphan):
                 self._remember_shelter(filter, entry)
                 return entry
         return None
@@ -220,12 +206,9 @@ class Poset:
         if coverer is not None:
             self._put_below(number, coverer)
             return
-        for root in self._postings.candidates(entry.filter, self._roots):
-            if root in self._roots and self._implications.covers(
-                entry.filter, self._entries[root].filter
-            ):
-                self._leave_roots(root)
-                self._put_below(root, number)
+        for root in self._index.covered(entry.filter):
+            self._leave_roots(root)
+            self._put_below(root, number)
         self._join_roots(number)
 
     def _is_below(self, entry: int | None, ancestor: int | None) -> bool:
@@ -271,8 +254,7 @@ class Poset:
             assert above is not None
             above.discard(number)
             above |= children
-        if self._held.subscribers.number_of(number) is not None:
-            self._held.remove(number)
+        self._index.remove(number)
         del self._entries[number], self._entry_of[entry.filter]
         for child in children:
             self._entries[child].parent = entry.parent
@@ -287,16 +269,13 @@ class Poset:
     def _join_roots(self, number: int) -> None:
         filter = self._entries[number].filter
         self._roots[number] = None
-        if self._held.subscribers.number_of(number) is None:
-            self._held.add(filter, number)
-        self._postings.add(number, filter)
+        self._index.add(number, filter)
         self._moved[filter] = self._moved.get(filter, 0) + 1
 
     def _leave_roots(self, number: int) -> None:
         filter = self._entries[number].filter
         del self._roots[number]
-        # It stays in the matcher, as long as it is here: roots come and go more often than filters.
-        self._postings.discard(number, filter)
+        self._index.demote(number)
         self._moved[filter] = self._moved.get(filter, 0) - 1
 
     def _change(self) -> PosetChange:

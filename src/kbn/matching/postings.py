@@ -13,24 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from kbn.filters import (
-    ORDER_OPERATORS,
     AnyOperator,
     Bag,
     Composite,
     Constraint,
-    Family,
     Filter,
     Operator,
     split_bag_operator,
-    value_family,
     value_key,
 )
-from kbn.matching.covering import AXIS_FAMILIES, MEMO_MAX, Implications
-from kbn.matching.groups import Array, grown
-from kbn.matching.pairs import microseconds
+from kbn.matching.covering import MEMO_MAX, Implications
+from kbn.matching.root_lists import Axis, RootLists, bounds_by_axis, on_axis
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 FEW = 32
@@ -40,7 +34,7 @@ _MAY_FOLLOW_FROM_RANGES = (Operator.NE, Operator.EXISTS)
 
 
 class RootPostings:
-    """The roots, by their atoms and their intervals."""
+    """The roots, by their atoms and in their lists."""
 
     def __init__(
         self,
@@ -53,7 +47,7 @@ class RootPostings:
         self._witness = witness
         self._posted: dict[Constraint, set[int]] = {}
         self._attributes: dict[str, _Atoms] = {}
-        self._intervals: dict[tuple[str, Family], _Intervals] = {}
+        self.lists = RootLists()
 
     def add(self, entry: int, filter: Filter) -> None:
         for atom in dict.fromkeys(_premises(filter)):
@@ -63,8 +57,7 @@ class RootPostings:
                 atoms = self._attributes.setdefault(atom.attribute, _Atoms())
                 atoms.add(atom, _names(self._witness(atom), self._ontology))
             posted.add(entry)
-        for axis, interval in _intervals(filter).items():
-            self._intervals.setdefault(axis, _Intervals()).add(entry, *interval)
+        self.lists.add(entry, filter)
 
     def discard(self, entry: int, filter: Filter) -> None:
         for atom in dict.fromkeys(_premises(filter)):
@@ -74,8 +67,7 @@ class RootPostings:
                 del self._posted[atom]
                 names = _names(self._witness(atom), self._ontology)
                 self._attributes[atom.attribute].discard(atom, names)
-        for axis in _intervals(filter):
-            self._intervals[axis].discard(entry)
+        self.lists.discard(entry)
 
     def candidates(self, filter: Filter, roots: Iterable[int]) -> list[int]:
         """Some roots, among which are all that the filter covers."""
@@ -86,8 +78,8 @@ class RootPostings:
                 best = found
             if len(best) <= FEW:
                 return list(best)
-        for (attribute, kind), interval in _intervals(filter).items():
-            found = self._inside(attribute, kind, interval)
+        for axis, bounds in bounds_by_axis(filter, with_equalities=False).items():
+            found = self._inside(axis, bounds)
             if best is None or len(found) < len(best):
                 best = found
         return list(roots if best is None else best)
@@ -100,18 +92,13 @@ class RootPostings:
             for atom in atoms.implying(conclusion, self._implications):
                 found |= self._posted[atom]
         if conclusion.operand is None or conclusion.operator in _MAY_FOLLOW_FROM_RANGES:
-            for (attribute, _), intervals in self._intervals.items():
-                if attribute == conclusion.attribute:
-                    found.update(intervals.entries())
+            found.update(self.lists.on(conclusion.attribute))
         return found
 
-    def _inside(self, attribute: str, kind: Family, interval: tuple[float, float]) -> set[int]:
-        """The roots whose own interval lies inside, or that have another say in the attribute."""
-        found: set[int] = set()
-        intervals = self._intervals.get((attribute, kind))
-        if intervals is not None:
-            found.update(intervals.inside(*interval))
-        atoms = self._attributes.get(attribute)
+    def _inside(self, axis: Axis, bounds: tuple[float, float]) -> set[int]:
+        """The roots whose own bounds lie inside, or that have another say in the attribute."""
+        found = set(self.lists.inside(axis, *bounds))
+        atoms = self._attributes.get(axis[0])
         if atoms is not None:
             for atom in atoms.all():
                 found |= self._posted[atom]
@@ -124,7 +111,7 @@ def _premises(filter: Filter) -> Iterator[Constraint]:
     `#> {a, b}` implies just what `#> {a}` or `#> {b}` implies, of constraints about one element.
     """
     for constraint in filter.constraints:
-        if _on_axis(constraint):
+        if on_axis(constraint):
             continue
         bag: Any = constraint.operand
         plain = constraint.operator is Operator.SUPER_BAG and not bag.bare
@@ -137,7 +124,7 @@ def _premises(filter: Filter) -> Iterator[Constraint]:
 def _conclusions(filter: Filter) -> Iterator[Constraint]:
     """What must follow for a filter to follow, super-bags element by element."""
     for constraint in filter.constraints:
-        if _on_axis(constraint):
+        if on_axis(constraint):
             continue
         parts = split_bag_operator(constraint.operator)
         bag: Any = constraint.operand
@@ -239,65 +226,3 @@ def _names(value: Any, ontology: Ontology) -> set[object] | None:
         elif value.kind == "individual":
             names.update(("@=", iri) for iri in ontology.types(value.iri))
     return names
-
-
-class _Intervals:
-    """Roots by their interval on one axis, in arrays that are filtered as a whole."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._ids: Array = np.empty(16, np.int64)
-        self._lows: Array = np.empty(16, np.float64)
-        self._highs: Array = np.empty(16, np.float64)
-        self._place: dict[int, int] = {}
-
-    def add(self, entry: int, low: float, high: float) -> None:
-        self._ids = grown(self._ids, self._count + 1)
-        self._lows = grown(self._lows, self._count + 1)
-        self._highs = grown(self._highs, self._count + 1)
-        self._ids[self._count] = entry
-        self._lows[self._count] = low
-        self._highs[self._count] = high
-        self._place[entry] = self._count
-        self._count += 1
-
-    def discard(self, entry: int) -> None:
-        place = self._place.pop(entry)
-        last = self._count - 1
-        for array in (self._ids, self._lows, self._highs):
-            array[place] = array[last]
-        if place != last:
-            self._place[int(self._ids[place])] = place
-        self._count = last
-
-    def entries(self) -> Iterable[int]:
-        return self._place
-
-    def inside(self, low: float, high: float) -> list[int]:
-        within = (self._lows[: self._count] >= low) & (self._highs[: self._count] <= high)
-        found: list[int] = self._ids[: self._count][within].tolist()
-        return found
-
-
-def _on_axis(constraint: Constraint) -> bool:
-    return (
-        constraint.operator in ORDER_OPERATORS and value_family(constraint.operand) in AXIS_FAMILIES  # type: ignore[arg-type]
-    )
-
-
-def _intervals(filter: Filter) -> dict[tuple[str, Family], tuple[float, float]]:
-    """The filter's interval per axis, rounded and closed: only to narrow down."""
-    found: dict[tuple[str, Family], tuple[float, float]] = {}
-    for constraint in filter.constraints:
-        if not _on_axis(constraint):
-            continue
-        kind = value_family(constraint.operand)  # type: ignore[arg-type]
-        operand: Any = constraint.operand
-        value = float(operand if kind is Family.NUMBER else microseconds(operand))
-        low, high = found.get((constraint.attribute, kind), (-np.inf, np.inf))
-        if constraint.operator in (Operator.LT, Operator.LE):
-            high = min(high, value)
-        else:
-            low = max(low, value)
-        found[constraint.attribute, kind] = (low, high)
-    return found

@@ -7,6 +7,8 @@ an open slab at the end; when such slabs have become an eighth of all, everythin
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 
 from kbn.matching.groups import Array, Groups, grown
@@ -22,6 +24,7 @@ ARRAYS = (
     *_SLAB_FIELDS, "lane_start", "lane_of", "row_of", "rows", "idle", "members", "check_start",
     "checks",
 )  # fmt: skip
+_arrays_of = attrgetter(*ARRAYS)
 COUNTS = ("slab_count", "count", "loose", "open_free", "row_count", "check_count")
 LOOSE_MIN = 8 * SLAB
 OPEN_LANES_MAX = 256
@@ -57,7 +60,7 @@ class Slabs:
 
     def view(self) -> SlabArrays:
         """What the kernels see."""
-        arrays = (getattr(self, name) for name in ARRAYS)
+        arrays = _arrays_of(self)
         return SlabArrays._make((self.slab_count, *arrays, self.checks.view(np.float32)))
 
     def memory(self) -> int:
@@ -80,7 +83,7 @@ class Slabs:
             self.trim()
             return
         for group in members.tolist():
-            self._insert_one(group, codes)
+            self.insert_one(group, codes)
 
     def trim(self) -> None:
         """Give back the room that a bulk insert reserved and did not need."""
@@ -96,7 +99,8 @@ class Slabs:
             found[some] = lane_kernels.weigh(members[some], codes, lanes)[:, :6]
         return found
 
-    def _insert_one(self, group: int, codes: Codes) -> None:
+    def insert_one(self, group: int, codes: Codes) -> None:
+        """Put one group into the open slab."""
         if self.open_free == 0:
             self._open_slab()
         place = self.slab_count * SLAB - self.open_free

@@ -57,18 +57,25 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def require() -> None:
+    """Raise `MissingDependencyError` when nothing can be drawn, before the work to draw it."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("drawing plots", extra="lab") from error
+
+
 @contextmanager
 def figure(
     path: Path, *, title: str, x: str, y: str, height: float = HEIGHT_INCHES
 ) -> Iterator[Axes]:
     """Axes to draw on; the figure is written to `path` (.svg or .png) when the block ends."""
     assert x and y, f"{path.name}: say what each axis measures"
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError("drawing plots", extra="lab") from error
+    require()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE):
         drawn = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
         FigureCanvasAgg(drawn)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kbn.errors import InvalidInputError
@@ -25,7 +26,6 @@ from kbn.spark.shared import ontology_path, shared_directory, visible
 
 Batches = Iterator[pa.RecordBatch]
 
-
 _REPORT = StructType(
     [
         StructField("live", LongType()),
@@ -34,16 +34,7 @@ _REPORT = StructType(
         StructField("example", StringType()),
     ]
 )
-
-
-_REPORT_ARROW = pa.schema(
-    [
-        ("live", pa.int64()),
-        ("groups", pa.int64()),
-        ("rejected", pa.int64()),
-        ("example", pa.string()),
-    ]
-)
+_REPORT_ARROW = to_arrow_schema(_REPORT, timezone="UTC")
 
 
 def compile_subscriptions(

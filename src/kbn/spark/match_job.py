@@ -28,10 +28,7 @@ from kbn.spark.columns import COUNTS, WHY
 from kbn.spark.worker_view import WORKER_VIEW
 
 SHARD = "_shard"
-
-
 VERSION = "version"
-
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -93,10 +93,8 @@ class ClientDriver:
                 await self._connect()
         except TimeoutError:
             await self.end()
-            raise TransportError(
-                f"{self.url} did not answer within {timeout_s:g} s: is a broker running there?"
-                + (f" ({self._problem})" if self._problem else "")
-            ) from None
+            problem = self._problem or f"{self.url} does not answer"
+            raise TransportError(f"{problem} (tried for {timeout_s:g} s)") from None
         except BaseException:
             await self.end()
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from errno import ECONNREFUSED
 
 from kbn.broker import FrameError, FrameReader, Who, decode_name, wire
 from kbn.errors import TransportError
@@ -29,7 +30,7 @@ async def dial(
                 made, address.host, address.port, ssl=context
             )
     except (OSError, TimeoutError) as error:  # TLS errors are OSErrors
-        raise TransportError(f"{url} cannot be reached: {error or 'no answer'}") from None
+        raise TransportError(f"{url} cannot be reached: {reason_of(error)}") from None
     return connection
 
 
@@ -46,10 +47,26 @@ async def ask_name(url: str, tls: ssl.SSLContext | None = None) -> str:
             finally:
                 writer.close()
     except (OSError, TimeoutError, FrameError) as error:
-        raise TransportError(f"{url} cannot be reached: {error or 'no answer'}") from None
+        raise TransportError(f"{url} cannot be reached: {reason_of(error)}") from None
     if not isinstance(answer, Who):
         raise TransportError(f"{url} refuses: {answer.reason}")
     return answer.broker
+
+
+def reason_of(error: Exception) -> str:
+    """Why there is no connection, without the address, which the message has already.
+
+    >>> reason_of(ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 7420)"))
+    'connection refused: no broker listens there'
+    >>> reason_of(TimeoutError())
+    'no answer'
+    """
+    # A name with several addresses gives an OSError without a number, but for those in its text.
+    if isinstance(error, ConnectionRefusedError) or f"[Errno {ECONNREFUSED}]" in str(error):
+        return "connection refused: no broker listens there"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    return str(error) or "no answer"
 
 
 async def _first_frame(reader: asyncio.StreamReader, tls: bool) -> bytes:

@@ -60,18 +60,30 @@ def common_name(certificate: Any) -> str | None:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str | Path, key: str | Path) -> None:
+    for path in (certificate, key):
+        _check_readable(path)
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        if certificate == key:
-            what = f"{certificate} is not a certificate with its key (--tls-key names another file)"
+        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+            what = f"the key in {key} is not that of the certificate in {certificate}"
+        elif certificate == key:
+            what = f"{certificate} has no certificate with its key (--tls-key names another file)"
         else:
-            what = f"{certificate} and {key} are not a certificate and its key"
-        raise InvalidInputError(f"{what}: {error}") from None
+            what = f"{certificate} and {key} are not a certificate and its key, in PEM form"
+        raise InvalidInputError(what) from None
 
 
 def _load_authority(context: ssl.SSLContext, path: str | Path) -> None:
+    _check_readable(path)
     try:
         context.load_verify_locations(path)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInputError(f"{path} holds no authority's certificate: {error}") from None
+    except (OSError, ssl.SSLError):
+        raise InvalidInputError(f"{path} has no certificate of an authority, in PEM form") from None
+
+
+def _check_readable(path: str | Path) -> None:
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror}") from None

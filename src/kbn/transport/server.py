@@ -24,7 +24,6 @@ from kbn.broker import (
     FrameError,
     Node,
     NodeSettings,
-    RoutingTable,
     StoreError,
     is_warm,
     notes,
@@ -33,13 +32,13 @@ from kbn.broker import (
 )
 from kbn.broker import node_effects as effects
 from kbn.broker import node_events as events
-from kbn.errors import InvalidInputError, KbnError
-from kbn.ontology import Ontology
+from kbn.errors import KbnError
 from kbn.transport.clock import now
 from kbn.transport.connection import Connection
 from kbn.transport.dialling import dial
 from kbn.transport.note_log import log_note
 from kbn.transport.ontology_folder import OntologyFolder
+from kbn.transport.ontology_loader import OntologyLoader
 from kbn.transport.security import common_name
 from kbn.transport.settings import Listen, OntologyFiles, check_url
 from kbn.transport.strangers import Strangers
@@ -80,9 +79,9 @@ class BrokerServer:
         )
         self.node = Node(settings, now(), Random().random)
         self.listen = listen
-        self._ontology = ontology
-        self._folder = folder
-        self._is_loading = False
+        self._ontologies = OntologyLoader(
+            self.node, ontology, folder, tell=self.tell, tell_now=self._tell_now
+        )
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._background: list[BackgroundTask] = []
@@ -236,6 +235,10 @@ class BrokerServer:
         self._events.append(event)
         self._have_turn()
 
+    def _tell_now(self, event: events.Event) -> None:
+        self._events.append(event)
+        self._turn()
+
     def _have_turn(self) -> None:
         if not self._turn_is_due:
             self._turn_is_due = True
@@ -274,8 +277,8 @@ class BrokerServer:
                 self._note(note)
             case effects.Dial(link, url):
                 self._run(self._dial(link, url))
-            case effects.LoadOntology(paths, reasoning):
-                self._run(self._load_for_manager(paths, reasoning))
+            case effects.LoadOntology(names, reasoning):
+                self._run(self._ontologies.load_for_manager(names, reasoning))
             case _:
                 connection = self._connections.get(effect.connection)
                 if connection is not None:
@@ -331,50 +334,26 @@ class BrokerServer:
         if self.is_running:
             self._turn()
 
-    # Ontologies.
+    # New rules and ontologies.
 
     async def load_ontology(
-        self,
-        paths: Iterable[str | Path],
-        reasoning: Any = "rdfs",
-        *,
-        bytes_max: int | None = None,
+        self, paths: Iterable[str | Path], reasoning: Any = "rdfs", bytes_max: int | None = None
     ) -> str:
-        """Load and reason beside the work, then reason with that; its digest.
+        """Load an ontology in the background, then reason with it; its digest.
 
         Whatever is wrong with it is raised, and the broker goes on with the one it has.
         """
-        files = OntologyFiles(tuple(map(Path, paths)), reasoning)
-        try:
-            ontology = await asyncio.to_thread(
-                Ontology.load, files.paths, files.reasoning, bytes_max=bytes_max
-            )
-        except KbnError as error:
-            self.tell(events.OntologyFailed(str(error)))
-            raise
-        self._ontology = files
-        table = await self._table_for(ontology)
-        self._events.append(events.UseOntology(ontology, ontology.digest, table))
-        self._turn()
-        return ontology.digest
-
-    async def _table_for(self, ontology: Ontology) -> RoutingTable | None:
-        """The routing table for an ontology, made beside the work."""
-        # With advertisements it depends on what neighbours say meanwhile.
-        if self.node.settings.advertisements or ontology.digest == self.broker.ontology_digest:
-            return None
-        return await asyncio.to_thread(self.broker.rebuilding(ontology))
+        return await self._ontologies.load(paths, reasoning, bytes_max)
 
     def reload(self) -> None:
         """Read the access file and the ontology again, as they are now."""
         reread = getattr(self.node.settings.authorizer, "reload", None)
         if reread is not None:
             self._run(self._reload_access(reread))
-        if self._ontology is not None:
-            self._run(self._load_quietly(self._ontology))
+        self._run(self._ontologies.load_again())
 
     async def _reload_access(self, reread: Callable[[], None]) -> None:
-        """Read the access file beside the work; then all who are connected obey it."""
+        """Read the access file in the background; then all who are connected obey it."""
         try:
             await asyncio.to_thread(reread)
         except KbnError as error:
@@ -382,28 +361,6 @@ class BrokerServer:
         else:
             self._events.insert(0, events.AccessChanged())  # all of this turn obeys it
             self._have_turn()
-
-    async def _load_for_manager(self, names: tuple[str, ...], reasoning: Any) -> None:
-        """Load what a manager has asked for: from the folder, one after another."""
-        if self._is_loading:
-            self.tell(events.OntologyFailed("one is being loaded; ask again when that is done"))
-            return
-        self._is_loading = True
-        try:
-            files = OntologyFiles(self._folder.files(names), reasoning)
-            await self._load_quietly(files, self.node.settings.server_limits.ontology_bytes)
-        except InvalidInputError as error:
-            self.tell(events.OntologyFailed(str(error)))
-        finally:
-            self._is_loading = False
-
-    async def _load_quietly(self, files: OntologyFiles, bytes_max: int | None = None) -> None:
-        try:
-            await self.load_ontology(files.paths, files.reasoning, bytes_max=bytes_max)
-        except KbnError:
-            pass  # the node has noted it
-        except Exception as error:
-            self.tell(events.OntologyFailed(str(error)))
 
 
 def _change(

@@ -54,7 +54,7 @@ class ResumeReading(NamedTuple):
 
 
 class LoadOntology(NamedTuple):
-    """Load an ontology beside the work; report `UseOntology` or `OntologyFailed`."""
+    """Load an ontology in the background; report `UseOntology` or `OntologyFailed`."""
 
     paths: tuple[str, ...]
     reasoning: str

@@ -25,7 +25,6 @@ stand in memory at once, and of an Arrow table of notifications. The same seed g
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from kbn.errors import InvalidInputError
 from kbn.lab.workloads.contract import CHUNK, Pair, Workload
@@ -37,7 +36,7 @@ from kbn.lab.workloads.operators import Operators
 from kbn.lab.workloads.podcast import Podcast
 from kbn.lab.workloads.ranges import Ranges, wide
 from kbn.lab.workloads.service import Service
-from kbn.wording import did_you_mean
+from kbn.wording import close_names, did_you_mean
 
 __all__ = [
     "CHUNK",
@@ -84,8 +83,6 @@ def workload(name: str, subscriptions: int = 100_000) -> Workload:
     'equalities'
     """
     if name not in _MAKERS:
-        hint = did_you_mean(get_close_matches(name, NAMES))
-        raise InvalidInputError(
-            f"there is no workload '{name}'; there are {', '.join(NAMES)}{hint}"
-        )
+        hint = did_you_mean(close_names(name, NAMES)) or f"; there are {', '.join(NAMES)}"
+        raise InvalidInputError(f"there is no workload '{name}'{hint}")
     return _MAKERS[name](subscriptions)

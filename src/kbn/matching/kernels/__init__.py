@@ -10,6 +10,7 @@ with kept(Path(__file__).parent):
     from kbn.matching.kernels import (
         batch,
         code,
+        covering,
         encoding,
         lane,
         layout,
@@ -25,6 +26,7 @@ __all__ = [
     "are_compiled",
     "batch",
     "code",
+    "covering",
     "encoding",
     "lane",
     "layout",

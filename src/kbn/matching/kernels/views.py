@@ -79,6 +79,26 @@ class Points(NamedTuple):
     present: Any
 
 
+class Box(NamedTuple):
+    """Per axis, what a filter says of it: the tightest bounds (see `covering.py`)."""
+
+    low: Any
+    low_rest: Any
+    low_open: Any
+    high: Any
+    high_rest: Any
+    high_open: Any
+    present: Any
+
+
+class TokenPoints(NamedTuple):
+    """Per token, the axis on which an equality of numbers or times lies, and where."""
+
+    axis: Any
+    value: Any
+    rest: Any
+
+
 class Positions(NamedTuple):
     """Where notifications lie on the lanes (see `lane.py`)."""
 

@@ -1,4 +1,4 @@
-"""What takes long is done beside the work of a broker, in a thread."""
+"""What takes long is done in a thread, while the broker serves."""
 
 from __future__ import annotations
 

@@ -1,0 +1,187 @@
+"""Lists of roots: by each plain equality, and by what they say of each axis.
+
+A plain filter covers only roots that have its equalities, and whose bounds lie inside its own, and
+that ask about all of its attributes. Each list holds, in arrays that a kernel looks through, the
+roots with one equality, or with bounds on one axis: their bounds there, rounded, and a mask of
+their attributes. One list says who could be covered: the shortest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from kbn.filters import ORDER_OPERATORS, Constraint, Family, Filter, Operator, value_key
+from kbn.matching.groups import Array, grown
+from kbn.matching.kernels.covering import select
+from kbn.matching.pairs import as_pair, microseconds
+from kbn.matching.plain_filters import is_plain
+
+Axis = tuple[str, Family]
+Equality = tuple[str, str, object]
+
+
+class RootLists:
+    """The roots in their lists."""
+
+    def __init__(self) -> None:
+        self._equal: dict[Equality, _List] = {}
+        self._axes: dict[Axis, _List] = {}
+        self._bits: dict[str, int] = {}
+        self._lists_of: dict[int, list[_List]] = {}
+
+    def add(self, root: int, filter: Filter) -> None:
+        mask = self._mask(filter)
+        lists = self._lists_of[root] = []
+        for name in dict.fromkeys(_equalities(filter)):
+            lists.append(_in(self._equal, name))
+            lists[-1].add(root, -inf, inf, mask)
+        for axis, (low, high) in bounds_by_axis(filter).items():
+            lists.append(_in(self._axes, axis))
+            lists[-1].add(root, low, high, mask)
+
+    def discard(self, root: int) -> None:
+        for each in self._lists_of.pop(root):
+            each.discard(root)
+            if each.count == 0:
+                self._equal.pop(each.name, None)  # type: ignore[call-overload]
+                self._axes.pop(each.name, None)  # type: ignore[call-overload]
+
+    def candidates(self, filter: Filter) -> Array:
+        """Some roots, among which are all that a plain filter covers."""
+        mask = self._mask(filter)
+        shortest: _List | None = None
+        span = (-inf, inf)
+        for name in _equalities(filter):
+            found = self._equal.get(name)
+            if found is None:
+                return _NOBODY
+            if shortest is None or found.count < shortest.count:
+                shortest = found
+        for axis, bounds in bounds_by_axis(filter, with_equalities=False).items():
+            found = self._axes.get(axis)
+            if found is None:
+                return _NOBODY
+            if shortest is None or found.count < shortest.count:
+                shortest, span = found, bounds
+        return _NOBODY if shortest is None else shortest.select(*span, mask)
+
+    def inside(self, axis: Axis, low: float, high: float) -> list[int]:
+        """The roots whose bounds on an axis lie inside these."""
+        found = self._axes.get(axis)
+        return [] if found is None else found.select(low, high, 0).tolist()
+
+    def on(self, attribute: str) -> Iterator[int]:
+        """The roots with bounds on an axis of an attribute."""
+        for (name, _), found in self._axes.items():
+            if name == attribute:
+                yield from found.roots()
+
+    def _mask(self, filter: Filter) -> int:
+        mask = 0
+        for constraint in filter.constraints:
+            bit = self._bits.setdefault(constraint.attribute, len(self._bits) % 63)
+            mask |= 1 << bit
+        return mask
+
+
+@dataclass(slots=True)
+class _List:
+    """Some roots, their bounds and masks, in no order."""
+
+    name: object
+    count: int
+    ids: Array
+    lows: Array
+    highs: Array
+    masks: Array
+    places: dict[int, int]
+
+    def add(self, root: int, low: float, high: float, mask: int) -> None:
+        at = self.count
+        if at == self.ids.shape[0]:
+            self.ids, self.masks = grown(self.ids, at + 1), grown(self.masks, at + 1)
+            self.lows, self.highs = grown(self.lows, at + 1), grown(self.highs, at + 1)
+        self.ids[at], self.lows[at], self.highs[at], self.masks[at] = root, low, high, mask
+        self.places[root] = at
+        self.count = at + 1
+
+    def discard(self, root: int) -> None:
+        place = self.places.pop(root)
+        last = self.count - 1
+        if place != last:
+            for array in (self.ids, self.lows, self.highs, self.masks):
+                array[place] = array[last]
+            self.places[int(self.ids[place])] = place
+        self.count = last
+
+    def roots(self) -> Iterable[int]:
+        return self.places
+
+    def select(self, low: float, high: float, mask: int) -> Array:
+        found: Array = select(
+            self.ids, self.lows, self.highs, self.masks, self.count, low, high, mask
+        )
+        return found
+
+
+_NOBODY: Array = np.zeros(0, np.int64)
+
+
+def _in(lists: dict[Any, _List], name: object) -> _List:
+    found = lists.get(name)
+    if found is None:
+        whole, real = np.empty(4, np.int64), np.empty(4, np.float64)
+        found = lists[name] = _List(name, 0, whole, real, real.copy(), whole.copy(), {})
+    return found
+
+
+def _equalities(filter: Filter) -> Iterator[Equality]:
+    for constraint in filter.constraints:
+        if constraint.operator is Operator.EQ and is_plain(constraint):
+            yield constraint.attribute, "=", value_key(constraint.operand)
+
+
+def on_axis(constraint: Constraint) -> bool:
+    """Whether it bounds an axis from one side."""
+    return constraint.operator in ORDER_OPERATORS and is_plain(constraint)
+
+
+def bounds_by_axis(
+    filter: Filter, *, with_equalities: bool = True
+) -> dict[Axis, tuple[float, float]]:
+    """What a filter says of each axis, rounded and closed: only to narrow down.
+
+    `!= 3` says that there is a number, from which a range without ends follows.
+    """
+    found: dict[Axis, tuple[float, float]] = {}
+    for constraint in filter.constraints:
+        place = _place(constraint.operand)
+        if place is None:
+            continue
+        kind, value = place
+        operator = constraint.operator
+        if operator is Operator.LT or operator is Operator.LE:
+            bounds = (-inf, value)
+        elif operator is Operator.GT or operator is Operator.GE:
+            bounds = (value, inf)
+        elif not with_equalities:
+            continue
+        else:
+            bounds = (value, value) if operator is Operator.EQ else (-inf, inf)
+        low, high = found.get((constraint.attribute, kind), (-inf, inf))
+        found[constraint.attribute, kind] = (max(low, bounds[0]), min(high, bounds[1]))
+    return found
+
+
+def _place(operand: Any) -> tuple[Family, float] | None:
+    kind = operand.__class__
+    if kind is float or kind is int:
+        return Family.NUMBER, as_pair(operand)[0]
+    if hasattr(operand, "tzinfo"):
+        return Family.TIME, as_pair(microseconds(operand))[0]
+    return None
