@@ -1,0 +1,94 @@
+"""A broker that listens compiles nothing more: nobody would be served meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+# In a process of its own: here, other tests have run kernels before.
+SCRIPT = """
+import json, pkgutil
+from importlib import import_module
+from random import Random
+
+from kbn.broker.messages import Peer
+from kbn.broker.routing_table import RoutingTable
+from kbn.broker.warming import warm_up
+from kbn.filters import Notification, Subscription
+from kbn.matching import kernels
+from kbn import data
+from kbn.ontology import Ontology
+
+
+def compiled():
+    found = {}
+    for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + "."):
+        for name, value in vars(import_module(module.name)).items():
+            if hasattr(value, "signatures"):
+                found[f"{value.__module__}.{name}"] = len(value.signatures)
+    return found
+
+
+warm_up()
+before = compiled()
+ontology = Ontology.load(data.path("podcast"))
+rng = Random(7)
+CATEGORIES = [f"podcast:{each}" for each in ("Arts", "Design", "Food", "Technology", "Music")]
+OPERATORS = ("#>/@>", "#</@>", "#=/@>", "#>/@<", "!#>/@>", "#>", "#<", "#=", "!#>", "!#=")
+TEXTS = ("#>/*", "#</*", "#=/*", "#>/>*", "#>/!=", "!#>/*", "#>", "#<", "#=")
+
+
+def constraint():
+    kind = rng.randrange(9)
+    low = rng.randrange(1000)
+    bag = ", ".join(rng.sample(CATEGORIES, rng.randrange(1, 4)))
+    tags = ", ".join(f"'t{rng.randrange(20)}'" for _ in range(rng.randrange(1, 4)))
+    return (
+        f"category {rng.choice(OPERATORS)} {{{bag}}}",
+        f"tags {rng.choice(TEXTS)} {{{tags}}}",
+        f"n > {low}",
+        f"n > {low} and n < {low + 50}",
+        f"size {rng.choice(('=', '<', '>=', '!='))} {low}",
+        f"title {rng.choice(('*', '>*', '=', '!='))} '{low}'",
+        f"kind = 'k{low % 10}'",
+        "size any",
+        f"numbers {rng.choice(('#>/<', '#</>', '#>', '#=/<'))} {{{low}, {low + 5}}}",
+    )[kind]
+
+
+def subscription():
+    parts = " and ".join(constraint() for _ in range(rng.randrange(1, 4)))
+    return Subscription.parse(parts, ontology=ontology)
+
+
+def notification():
+    terms = [ontology.term(each) for each in rng.sample(CATEGORIES, 2)]
+    content = {
+        "category": terms, "tags": [f"t{rng.randrange(20)}" for _ in range(4)],
+        "n": rng.randrange(1000), "size": rng.randrange(1000) / 2, "title": "episode 7",
+        "kind": f"k{rng.randrange(10)}", "numbers": [rng.randrange(1000) for _ in range(5)],
+    }
+    return Notification({name: content[name] for name in rng.sample(sorted(content), 5)})
+
+
+table = RoutingTable(ontology)
+for number in range(3000):
+    table.add((Peer("client", "c"), number), subscription())
+    if number % 3 == 0:
+        table.remove((Peer("client", "c"), number // 2))
+    if number % 50 == 0:
+        table.match(notification())
+        table.match_many([notification() for _ in range(40)])
+after = compiled()
+print(json.dumps({name: [before.get(name, 0), count] for name, count in after.items()
+                  if count != before.get(name, 0)}))
+"""
+
+
+def test_after_warming_up_nothing_is_compiled() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout.splitlines()[-1]) == {}
