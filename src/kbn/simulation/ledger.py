@@ -123,11 +123,15 @@ class Ledger:
 
     def note_in_force(self, client: SimulatedClient, now: float) -> None:
         """Note which subscriptions of a client are in force by now."""
+        # Another broker than the one it is at may be the one that does not know what it has lost.
+        is_at_one = not client.core.is_moving and not client.core.former
         for interest in self.interests[client.name].values():
             request = interest.request or 0
             is_waiting = interest.in_force_at is None and interest.request is not None
             if is_waiting and client.has("barrier", request):
-                interest.in_force_at, interest.is_lost = now, False
+                interest.in_force_at = now
+            if interest.in_force_at is not None and is_at_one:
+                interest.is_lost = False
 
     def lost(self, ids: Iterable[NotificationId]) -> None:
         """A disk has lost these: nobody is owed them any more."""
