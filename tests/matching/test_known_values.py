@@ -67,9 +67,15 @@ def test_a_dictionary_of_more_entries_than_rows_is_not_asked_about_whole(
 ) -> None:
     matcher = Matcher()
     matcher.add("x >* 'v'", "all")
-    index, asked = subscriptions_of(matcher).index.table.index("x"), []  # type: Any, list[str]
+    index = subscriptions_of(matcher).index.table.index("x")
+    asked: list[str] = []
     hits = index.hits
-    monkeypatch.setattr(index, "hits", lambda value: asked.append(value) or hits(value))
+
+    def asking(value: str) -> tuple[int, ...]:
+        asked.append(value)
+        return hits(value)
+
+    monkeypatch.setattr(index, "hits", asking)
     entries = pa.array([f"v{number}" for number in range(100)])
     column = pa.DictionaryArray.from_arrays(pa.array([7, 90, 7]), entries)
     assert count_batch(matcher, pa.table({"x": column})).tolist() == [1, 1, 1]

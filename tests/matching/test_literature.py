@@ -11,6 +11,7 @@ from kbn.filters import Notification, Subscription
 from kbn.lab.measuring import rows_as_notifications
 from kbn.lab.workloads.literature import Literature
 from kbn.matching import Matcher
+from kbn.matching import index as index_module
 from kbn.matching.matcher import subscriptions_of
 
 COUNT = 4000
@@ -31,7 +32,9 @@ def interests(literature: Literature) -> dict[int, Subscription]:
 
 
 def test_articles_find_those_interested_while_some_come_and_go(
-    literature: Literature, interests: dict[int, Subscription]
+    literature: Literature,
+    interests: dict[int, Subscription],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     random = Random(5)
     matcher = Matcher(literature.ontology)
@@ -50,6 +53,9 @@ def test_articles_find_those_interested_while_some_come_and_go(
     ]
     assert sum(map(len, expected)) > 40
     assert found_in_batch(matcher, table) == expected
+    for hits_per_row in (0, 1 << 20):  # the trie is walked once, and for each article
+        monkeypatch.setattr(index_module, "HITS_PER_ROW", hits_per_row)
+        assert found_in_batch(matcher, table) == expected
     articles: list[Notification] = list(rows_as_notifications(table, 40))
     assert [set(matcher.match(article)) for article in articles] == expected
     by_group = matcher.match_groups(articles)

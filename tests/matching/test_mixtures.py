@@ -9,6 +9,7 @@ import pytest
 
 from kbn.filters import Constraint, Filter
 from kbn.matching import Matcher, notification_table
+from kbn.matching import index as index_module
 from kbn.matching.invariants import check_invariants
 from kbn.matching.kernels.slab_one import TOGETHER
 from kbn.matching.matcher import subscriptions_of
@@ -38,7 +39,9 @@ def _notification(random: Random, values: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("values", [3, 200])
-def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: int) -> None:
+def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(
+    values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(values)
     filters = {key: _filter(random, values) for key in range(2500)}
     matcher = Matcher()
@@ -58,11 +61,13 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: i
         for notification in notifications
     ]
     assert [set(matcher.match(notification)) for notification in notifications] == expected
-    found: list[set[Any]] = [set() for _ in notifications]
-    pairs = matcher.match_batch(notification_table(notifications)).to_pydict()
-    for row, key in zip(pairs["notification"], pairs["key"], strict=True):
-        found[row].add(key)
-    assert found == expected
+    for hits_per_row in (0, 1 << 20):  # the trie is walked once, and for each notification
+        monkeypatch.setattr(index_module, "HITS_PER_ROW", hits_per_row)
+        found: list[set[Any]] = [set() for _ in notifications]
+        pairs = matcher.match_batch(notification_table(notifications)).to_pydict()
+        for row, key in zip(pairs["notification"], pairs["key"], strict=True):
+            found[row].add(key)
+        assert found == expected
 
 
 def test_one_call_finds_what_a_batch_finds_where_slabs_are_many() -> None:

@@ -6,6 +6,7 @@ the order (`room.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from kbn.broker.incoming import Incoming
@@ -142,8 +143,22 @@ class NeighbourMessages:
         return not self._router.has_room(content, notification, neighbour.name)
 
     def release_held(self) -> None:
-        """Handle what waited for room, as far as there is some now."""
+        """Handle what waited for room, as far as there is some now; in steps."""
+        self._router.chores.start(self._releasing())
+
+    def _releasing(self) -> Iterator[None]:
+        contents = self._router.contents
         for neighbour in list(self._neighbours.by_name.values()):
             held = neighbour.held
-            while held and not self._must_wait(held[0], neighbour):
+            while held and self._neighbours.by_name.get(neighbour.name) is neighbour:
+                body = held[0]
+                if isinstance(body, Forward):
+                    yield from self._router.preparing(body.envelope.content)
+                    if not held or held[0] is not body:
+                        continue  # a move, or the end of its session, was quicker
+                if self._must_wait(body, neighbour):
+                    break
                 self._take_in(held.popleft(), neighbour)
+                if isinstance(body, Forward):
+                    contents.handled(body.envelope.content)
+                yield

@@ -135,10 +135,12 @@ class Router:
         """Whether a notification can be handled now; if not, it is matched first, in steps."""
         if self.contents.is_ready(content, self._interests.table):
             return True
-        self.chores.add(self._preparing(content), sender)
+        self.chores.add(self.preparing(content), sender)
         return False
 
-    def _preparing(self, content: bytes) -> Iterator[None]:
+    def preparing(self, content: bytes) -> Iterator[None]:
+        """Match a notification in steps; it can be handled then."""
+        self.contents.open(content)
         while not self.contents.prepare(content, self._interests.table):
             yield
 

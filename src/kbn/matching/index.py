@@ -52,8 +52,9 @@ REBUILD_MIN = 1024
 WEIGHED_MAX = 1 << 16
 ROWS_MIN = 32
 LOOSE_PER_ROW = 256
-"""The trie is walked for a whole batch at once where it has so many rows, and few filters came
-since the trie was listed."""
+HITS_PER_ROW = 32
+"""The trie is walked once for a batch that has so many rows, where few filters came since the trie
+was listed and rows hit many tokens: a walk for one row looks for each of these at every node."""
 INSERTED_MAX = 100_000
 """How many filters the trie takes at once: it makes room for as many nodes as they have tokens."""
 
@@ -251,7 +252,11 @@ class Index:
         """The trie's answer for a batch: found groups, and where those of each row begin."""
         view = self.view()
         rows = hit_start.shape[0] - 1
-        together = rows >= ROWS_MIN and self.trie.loose_count <= LOOSE_PER_ROW * rows
+        together = (
+            rows >= ROWS_MIN
+            and hits.shape[0] >= HITS_PER_ROW * rows
+            and self.trie.loose_count <= LOOSE_PER_ROW * rows
+        )
         found: tuple[Array, Array] = (
             walk_rows(hits, hit_start, view.trie, view.codes, points)
             if together
