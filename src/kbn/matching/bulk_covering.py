@@ -142,7 +142,11 @@ class BulkCovering:
 
     def _attributes(self) -> tuple[Array, Array]:
         table, numbers = self._index.table, dict[str, int]()
-        names = [name for name, _ in (*table.peers, *self._index.encoder.axes)]
+        names = [
+            table.families[token][0] if constraint is None else constraint.attribute
+            for token, constraint in enumerate(table.constraints)
+        ]
+        names += [attribute for attribute, _ in self._index.encoder.axes]
         attribute_of = np.array([numbers.setdefault(n, len(numbers)) for n in names], np.int64)
         seen = np.zeros(len(numbers), np.int64)
         found: tuple[Array, Array] = kernels.count_attributes(
