@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from kbn.broker import routing_table
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.routing_table import Register, RoutingTable
@@ -112,3 +113,42 @@ def test_a_listing_in_parts_agrees_with_the_table_while_subscriptions_come_and_g
     assert {name: set(ids) for name, ids in listing.wanted.clients.items()} == {
         name: set(ids) for name, ids in wanted.clients.items()
     }
+
+
+def test_what_is_left_of_removed_subscriptions_goes_while_others_come_and_go(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing_table, "LITTER_BYTES_MAX", 100_000)
+    random, table = Random(seed), RoutingTable()
+    keys = [(Peer("client", f"c{n % 7}"), n) for n in range(400)]
+    for key in keys:
+        table.add(key, wants(f"k = '{key[1]}' or k = '{key[1] % 9}' or k * '{'x' * 300}{key[1]}'"))
+    assert not table.is_littered, "nothing was removed"
+    for key in keys[:300]:
+        table.remove(key)
+    assert table.is_littered
+    before, version = table._matcher.constant_bytes, table.version
+    notifications = [Notification({"k": str(n)}) for n in range(0, 450, 3)]
+    listing = table.match_in_parts(notifications[1], Meter(0))
+    keys = keys[300:]
+    for step, _ in enumerate(table.making_anew()):
+        assert not table.is_littered
+        listing.go_on(1, overdraws=True)
+        if step % 3 == 0:
+            table.remove(keys.pop(random.randrange(len(keys))))
+            new = (Peer("client", "new"), step)
+            table.add(new, wants(f"k = '{random.randrange(450)}'"))
+            keys.append(new)
+    assert step > 30 and table.version > version
+    assert table._matcher.constant_bytes < before / 2 and not table.is_littered
+    while not listing.go_on(1_000, overdraws=True):
+        pass
+    for notification in notifications:
+        expected: dict[str, set[int]] = {}
+        for (peer, number), subscription in table.entries.items():
+            if subscription.matches(notification):
+                expected.setdefault(peer.name, set()).add(number)
+        found = [table.match(notification)]
+        found += [listing.wanted] if notification is notifications[1] else []
+        for wanted in found:
+            assert {name: set(ids) for name, ids in wanted.clients.items()} == expected

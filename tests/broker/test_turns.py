@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from kbn.broker import (
     MemoryStore,
     Node,
@@ -13,6 +15,7 @@ from kbn.broker import (
     SqliteStore,
     Store,
     content,
+    routing_table,
     wire,
 )
 from kbn.broker.limits import ClientLimits
@@ -34,6 +37,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.node import effects, events
 from kbn.errors import InvalidInputError
+from kbn.filters import Notification
 
 BUDGET = 5_000
 # A turn may end with one step more than its budget: the largest that cannot be divided.
@@ -407,3 +411,17 @@ def test_matching_in_parts_counts_as_the_work_of_the_publisher() -> None:
         turns.turn(events.Tick())
         turns.run()
     assert Done("subscribe", 1) in turns.heard[publisher]
+
+
+def test_constants_of_removed_subscriptions_do_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing_table, "LITTER_BYTES_MAX", 500_000)
+    turns = Turns()
+    client = turns.client("c", Subscribe(0, "k = 'mine'", True))
+    turns.run()
+    table = turns.node.broker.table
+    for n in range(1, 400):
+        turns.say(client, Subscribe(n, f"k = '{n}{'x' * 4_000}'", True), Unsubscribe(n))
+        turns.turn(events.Tick())
+        turns.run()
+        assert table._matcher.constant_bytes < 520_000
+    assert table.match(Notification({"k": "mine"})).clients == {"c": {0: None}}

@@ -380,5 +380,5 @@ def test_a_matcher_shows_what_its_users_need_and_no_more() -> None:
     named_in_the_design = {"add", "remove", "match", "match_batch", "snapshot", "save", "load"}
     in_bulk = {"add_many", "add_table"}
     for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "size_of_group", "version"}
-    about_itself = {"group_count", "memory", "ontology", "subscription"}
+    about_itself = {"constant_bytes", "group_count", "memory", "ontology", "subscription"}
     assert shown == named_in_the_design | in_bulk | for_brokers | about_itself

@@ -10,6 +10,7 @@ import pytest
 from kbn.filters import Constraint, Filter
 from kbn.matching import Matcher, notification_table
 from kbn.matching.invariants import check_invariants
+from kbn.matching.kernels.slab_one import TOGETHER
 from kbn.matching.matcher import subscriptions_of
 
 
@@ -62,3 +63,21 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(values: i
     for row, key in zip(pairs["notification"], pairs["key"], strict=True):
         found[row].add(key)
     assert found == expected
+
+
+def test_one_call_finds_what_a_batch_finds_where_slabs_are_many() -> None:
+    random = Random(5)
+    matcher = Matcher()
+    matcher.add_many([(_filter(random, 5), key) for key in range(24_000)])
+    for key in range(0, 24_000, 7):
+        matcher.remove(key)
+    for key in range(24_000, 24_100):
+        matcher.add(_filter(random, 5), key)
+    assert subscriptions_of(matcher).index.slabs.slab_count > TOGETHER
+    notifications = [_notification(random, 5) for _ in range(20)]
+    rows = matcher.match_batch(notification_table(notifications), expand=False).to_pydict()
+    found: list[list[int]] = [[] for _ in notifications]
+    for row, group in zip(rows["notification"], rows["group"], strict=True):
+        found[row].append(group)
+    for notification, groups in zip(notifications, found, strict=True):
+        assert sorted(matcher.match(notification).group_ids.tolist()) == sorted(groups)

@@ -288,6 +288,7 @@ class Broker:
         self._outbox.now = now
         self._heartbeat.tick()
         self._facts.rounds.tick()
+        self._interests.tidy(self._router.chores.start)
         return self._finish()
 
     def check_owner(self, connect: Connect, permission: Permission, now: float) -> None:

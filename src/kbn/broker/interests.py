@@ -71,6 +71,16 @@ class Interests:
     def unadvertise(self, key: Key) -> None:
         self._tell(self.advertisements.remove(key))
 
+    def tidy(self, start: Callable[[Iterator[None]], None]) -> None:
+        """Begin to make the table anew when too much of it is left of removed subscriptions."""
+        if self.table.is_littered:
+            start(self._making_anew(self.table))
+
+    def _making_anew(self, table: RoutingTable) -> Iterator[None]:
+        for _ in table.making_anew():
+            self._work.done += CHANGED
+            yield
+
     # What neighbours announce.
 
     def announced(self, announce: Announce, neighbour: Neighbour) -> Iterator[None]:

@@ -20,6 +20,9 @@ from kbn.ontology import Ontology
 
 ToTell = tuple[str, Announce]
 
+LITTER_BYTES_MAX = 1 << 24
+"""Constants of removed subscriptions take so much, and twice those in use; then they are gone."""
+
 
 class Register:
     """Filters under keys, and which neighbours are told of them: each of all but its own."""
@@ -120,6 +123,8 @@ class RoutingTable(Register):
         self.ontology = ontology
         self._matcher = Matcher(ontology)
         self._poset = Poset(ontology) if keeps_roots else None
+        self._fresh: Matcher | None = None  # being made, to take the place of the other
+        self._made_bytes = self._removed = self._versions = 0
         self._wanting: dict[int, list[Key]] = {}
         self._listings: WeakSet[Listing] = WeakSet()
 
@@ -140,6 +145,8 @@ class RoutingTable(Register):
     def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
         """Enter a subscription; whom to tell what. An error changes nothing."""
         self._matcher.add(subscription, key)
+        if self._fresh is not None:
+            self._fresh.add(subscription, key)
         self._wanting.clear()
         if self._poset is not None:
             self._poset.add(subscription, key)
@@ -149,6 +156,9 @@ class RoutingTable(Register):
         """Take a subscription out, if it is there; whom to tell what."""
         if key in self._entries:
             self._matcher.remove(key)
+            self._removed += 1
+            if self._fresh is not None and key in self._fresh:
+                self._fresh.remove(key)
             self._wanting.clear()
             for listing in self._listings:
                 listing.wanted.leave_out(key)
@@ -159,7 +169,34 @@ class RoutingTable(Register):
     @property
     def version(self) -> int:
         """Another one after each change."""
-        return self._matcher.version
+        return self._versions + self._matcher.version
+
+    @property
+    def is_littered(self) -> bool:
+        """Whether what is left of removed subscriptions takes too much room: have it made anew."""
+        return (
+            self._fresh is None
+            and 2 * self._removed > len(self)
+            and self._matcher.constant_bytes > LITTER_BYTES_MAX + 2 * self._made_bytes
+        )
+
+    def making_anew(self) -> Iterator[None]:
+        """Make the matcher anew, without the constants of removed subscriptions; in steps.
+
+        What is entered and taken out between the steps is entered and taken out of both.
+        """
+        fresh = self._fresh = Matcher(self.ontology)
+        for key in list(self._entries):
+            subscription = self._entries.get(key)
+            if subscription is not None and key not in fresh:
+                fresh.add(subscription, key)
+                yield
+        self._versions += self._matcher.version + 1
+        self._matcher, self._fresh = fresh, None
+        self._made_bytes, self._removed = fresh.constant_bytes, 0
+        self._wanting.clear()
+        for listing in list(self._listings):
+            listing.begin_again(fresh)
 
     def match(self, notification: Notification) -> Wanted:
         """Who wants it."""
@@ -190,7 +227,7 @@ class RoutingTable(Register):
 
     def match_in_parts(self, notification: Notification, meter: Meter) -> Listing:
         """Find out who wants it in parts, after a meter ran out, or where very many do."""
-        listing = Listing(self._matcher.match_in_parts(notification, meter))
+        listing = Listing(notification, self._matcher.match_in_parts(notification, meter))
         self._listings.add(listing)
         return listing
 

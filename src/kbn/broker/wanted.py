@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kbn.broker.messages import Peer
-from kbn.matching import PartedMatch
+from kbn.filters import Notification
+from kbn.matching import Matcher, PartedMatch
 
 Key = tuple[Peer, int]
 
@@ -52,12 +53,18 @@ class Listing:
     `spent` is what the last part has cost. Who has the table tells of what is taken out of it.
     """
 
-    __slots__ = ("__weakref__", "_match", "spent", "wanted")
+    __slots__ = ("__weakref__", "_match", "_notification", "spent", "wanted")
 
-    def __init__(self, match: PartedMatch) -> None:
+    def __init__(self, notification: Notification, match: PartedMatch) -> None:
+        self._notification = notification
         self._match = match
         self.wanted = Wanted(set(), {})
         self.spent = 0
+
+    def begin_again(self, matcher: Matcher) -> None:
+        """Another matcher has taken the place of the one that was asked."""
+        self._match = matcher.match_in_parts(self._notification)
+        self.wanted = Wanted(set(), {})
 
     def go_on(self, units: float, *, overdraws: bool) -> bool:
         """Do another part; whether `wanted` holds now."""

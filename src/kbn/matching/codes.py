@@ -42,7 +42,7 @@ from kbn.filters import (
 from kbn.matching.composites import CompositeTable, bag_relation
 from kbn.matching.kernels.encoding import HIGH, INT, OPEN
 from kbn.matching.pairs import EPOCH, MICROSECOND, as_pair, microseconds
-from kbn.matching.tokens import TokenTable
+from kbn.matching.tokens import TokenTable, bytes_of
 from kbn.ontology import Term
 
 INFINITY = float("inf")
@@ -181,6 +181,7 @@ class Encoder:
         if found is None:
             found = self._residual_ids[constraint] = len(self.residuals)
             self.residuals.append(constraint)
+            self.table.bytes += bytes_of(constraint.operand)
             self.composites.add(constraint, self.table)
         return found
 

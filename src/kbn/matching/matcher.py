@@ -197,6 +197,11 @@ class Matcher:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         return self._held.subscription(number)
 
+    @property
+    def constant_bytes(self) -> int:
+        """About what the constants take that were ever asked for, also of what was removed."""
+        return self._held.index.table.bytes
+
     def memory(self) -> int:
         """The bytes of the index' arrays (keys and token dictionaries not counted)."""
         return self._held.index.memory()

@@ -381,6 +381,20 @@ def _bound(pair: tuple[Any, int]) -> Any:
     return pair[0]
 
 
+TOKEN_BYTES = 400  # what a token takes, with all that knows of it
+
+
+def bytes_of(operand: Any) -> int:
+    """About what it takes to remember an operand.
+
+    >>> bytes_of("tea") - bytes_of(3)
+    3
+    """
+    if isinstance(operand, str | bytes):
+        return TOKEN_BYTES + len(operand)
+    return TOKEN_BYTES + (sum(map(bytes_of, operand.items)) if isinstance(operand, Bag) else 0)
+
+
 class TokenTable:
     """Every token, the constraint it stands for, and the index of each attribute."""
 
@@ -395,6 +409,7 @@ class TokenTable:
         self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
         self.sub_bags = SubBags()
+        self.bytes = 0  # about what the constants of all tokens take
 
     def __len__(self) -> int:
         return len(self.constraints)
@@ -413,6 +428,7 @@ class TokenTable:
 
     def _new(self, constraint: Constraint) -> int:
         token = self._tokens[constraint] = len(self.constraints)
+        self.bytes += bytes_of(constraint.operand)
         self.constraints.append(constraint)
         self._enter_peer(constraint.attribute, constraint.operator)
         return token

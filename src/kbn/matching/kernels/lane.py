@@ -56,6 +56,16 @@ def cell_of(grid, lane, size, value):
 
 
 @njit(cache=True)
+def counted_cell(grid, lane, size, value):
+    """`cell_of` by counting: no step waits for another, and no branch is guessed wrong."""
+    points = grid[lane]
+    cell = 1
+    for i in range(size):
+        cell += points[i] <= value
+    return cell
+
+
+@njit(cache=True)
 def bits_between(first, last):
     """The mask of the cells from `first` to `last`."""
     return (ALL_BITS << np.uint64(first)) & (ALL_BITS >> np.uint64(63 - last))
@@ -231,7 +241,7 @@ def mark_events(hits, hit_start, points, lanes):
             rounded[event, axis] = value
             lane = lanes.axis_lane[axis] if axis < lanes.axis_lane.shape[0] else -1
             if lane >= 0:
-                cell = cell_of(lanes.grid, lane, lanes.grid_size[lane], value)
+                cell = counted_cell(lanes.grid, lane, lanes.grid_size[lane], value)
                 cells[event, lane] = cell
                 masks[lane, event] = _ONE << np.uint64(cell)
         for lane in range(lanes.lanes):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.kernels.slab import scan
+from kbn.matching.kernels.slab_one import scan_one
 from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
 from kbn.matching.kernels.views import Codes, LaneArrays, Points, SlabArrays, Stamps, TrieArrays
 
@@ -37,9 +37,7 @@ def match_one(hits, covering, view):
     )
     if slabs.slab_count == 0:
         return found[:count]
-    hit_start = np.zeros(2, np.int64)
-    hit_start[1] = end
-    more, _ = scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points)
+    more = scan_one(hits, end, covering, slabs, lanes, codes, stamps, points)
     both = np.empty(count + more.shape[0], np.int64)
     both[:count] = found[:count]
     both[count:] = more

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
-from kbn.matching.kernels.lane import SEVERAL, cell_of, mark_events
+from kbn.matching.kernels.lane import SEVERAL, counted_cell, mark_events
 from kbn.matching.kernels.views import Positions
 
 SLAB = 1024
@@ -76,7 +76,7 @@ def _pick(start, end, cells, lane_of, row_of, picked):
 
 
 @njit(cache=True)
-def _fail(rows, picked, count, idle, failed):
+def fail(rows, picked, count, idle, failed):
     """OR the rows picked into `failed`."""
     for w in range(SLAB_WORDS):
         failed[w] = idle[w]
@@ -88,7 +88,7 @@ def _fail(rows, picked, count, idle, failed):
 
 
 @njit(cache=True)
-def _fail_in_each(start, end, event, positions, slabs, failed):
+def fail_in_each(start, end, event, positions, slabs, failed):
     """Where a notification lies in several cells of a lane, a filter fails if it does in each."""
     for i in range(start, end):
         lane = slabs.lane_of[i]
@@ -115,7 +115,7 @@ def _stamp(event, hits, hit_start, clock, hit_at, stamped):
 
 
 @njit(cache=True)
-def _within(start, end, checks, bounds, values):
+def within(start, end, checks, bounds, values):
     """Whether values lie in the ranges to check: 0 no, 1 yes, 2 cannot be told from float32.
 
     A token to check cannot be told either.
@@ -146,6 +146,7 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
     masks, cells, rounded = positions.masks, positions.cells, positions.rounded
     rows, row_of, lane_of, members = slabs.rows, slabs.row_of, slabs.lane_of, slabs.members
     check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
+    local_grid = slabs.local_grid
     events = points.values.shape[0]
     found = np.empty(max(2 * SLAB, 64 * events), np.int64)
     owner = np.empty(found.shape[0], np.int32)
@@ -166,13 +167,13 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
             several = _pick(start, end, cells[event], lane_of, row_of, picked)
             if local_axis >= 0:
                 value = points.values[event, local_axis]
-                cell = cell_of(slabs.local_grid, slab, local_size, value)
+                cell = counted_cell(local_grid, slab, local_size, value)
                 picked[0] = row_of[start, cell]
                 if picked[0] == ALL_FAIL:
                     continue
-            _fail(rows, picked, end - start, slabs.idle[slab], failed)
+            fail(rows, picked, end - start, slabs.idle[slab], failed)
             if several:
-                _fail_in_each(start, end, event, positions, slabs, failed)
+                fail_in_each(start, end, event, positions, slabs, failed)
             if count + SLAB > found.shape[0]:
                 found, owner = grown(found), grown(owner)
             values = rounded[event]
@@ -183,7 +184,7 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
                     left ^= lowest
                     place = slab * SLAB + w * 64 + lowest_bit(lowest)
                     begin = check_start[place]
-                    sure = _within(begin >> 1, check_start[place + 1] >> 1, checks, bounds, values)
+                    sure = within(begin >> 1, check_start[place + 1] >> 1, checks, bounds, values)
                     if sure == 0:
                         continue
                     group = members[place]
