@@ -249,6 +249,23 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
 LOAD = ["bench", "load", "--json", "--subscriptions"]
 
 
+def test_bench_cover_gives_figures_of_each_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--workloads", "u20,chain,below-one,incomparable", "-s", "300", "--changes", "40"]
+    assert main(["bench", "cover", *given, "--json"]) == 0
+    rows = {row["workload"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert list(rows) == ["u20", "chain", "below-one", "incomparable"]
+    assert rows["chain"]["roots"] == rows["below-one"]["roots"] == 1
+    assert 200 < rows["incomparable"]["roots"] < rows["incomparable"]["filters"] == 300
+    for row in rows.values():
+        assert row["changes"] == 40
+        assert row["bulk_filters_per_second"] == pytest.approx(row["filters"] / row["bulk_s"])
+
+
+def test_bench_cover_refuses_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "cover", "--workloads", "u20,nothing"]) == 2
+    assert "there is no workload 'nothing'" in capsys.readouterr().err
+
+
 def test_bench_load_gives_figures_of_each_form(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LOAD, "500", "--seed", "3", "--forms", "arrow,json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from tests.matching.test_poset import Order, assert_roots_are_right
 
+from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
 from kbn.lab.workloads import workload
-from kbn.matching.poset import Poset
+from kbn.matching import bulk_covering
+from kbn.matching.poset import Poset, PosetChange
 
 BOUNDS = (
     *(-1, 0, -0.0, 0.5, 1, 1.0, 2, 3, 2**53, 2**53 + 1, 2.0**53, 2**63 - 1),
@@ -139,3 +141,42 @@ def test_the_roots_of_a_workload_are_right(name: str, seed: int) -> None:
         del live[number]
     assert_roots_are_right(poset, [pairs[number][0] for number in live], order)
     poset.check_invariants()
+
+
+def _told(poset: Poset, upstream: set[Filter], change: PosetChange) -> set[Filter]:
+    assert not set(change.send) & upstream and set(change.withdraw) <= upstream
+    upstream = (upstream - set(change.withdraw)) | set(change.send)
+    assert upstream == set(poset.roots)
+    return upstream
+
+
+@pytest.mark.parametrize("make", MIXTURES)
+@pytest.mark.parametrize("run", [16, 4096])
+def test_filters_that_come_in_bulk_are_settled_as_if_one_by_one(
+    make: Callable[[Random], Filter], run: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_covering, "RUN", run)
+    random, poset, order = Random(seed), Poset(), Order()
+    live: dict[int, Filter] = {}
+    upstream: set[Filter] = set()
+    for bulk in range(3):
+        pairs = [(make(random), 1000 * bulk + n) for n in range(60)]
+        live.update((key, filter) for filter, key in pairs)
+        upstream = _told(poset, upstream, poset.add_many(pairs))
+        assert_roots_are_right(poset, [Subscription(part) for part in live.values()], order)
+        for key in random.sample(sorted(live), 30):
+            del live[key]
+            upstream = _told(poset, upstream, poset.remove(key))
+        assert_roots_are_right(poset, [Subscription(part) for part in live.values()], order)
+        poset.check_invariants()
+
+
+def test_a_bulk_with_an_error_changes_nothing() -> None:
+    poset = Poset()
+    poset.add("x < 5", "a")
+    with pytest.raises(InvalidInputError, match="'a'"):
+        poset.add_many([("x < 9", "b"), ("x < 7", "a")])
+    with pytest.raises(InvalidInputError, match="'b'"):
+        poset.add_many([("x < 9", "b"), ("x < 7", "b")])
+    assert [str(root) for root in poset.roots] == ["x < 5"] and len(poset) == 1
+    assert poset.add_many([]) == PosetChange()

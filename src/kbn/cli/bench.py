@@ -125,6 +125,39 @@ def bench_load(*, given: LoadInput, as_json: AsJson = False, out: Out = None) ->
     _measure(lambda show: load_bench.run(settings, show), bench_reports.print_load, as_json, out)
 
 
+@app.command("cover", short_help="Keeping covering: in bulk, and change by change.")
+def bench_cover(
+    workloads: Annotated[
+        str,
+        typer.Option(
+            "--workloads",
+            "-w",
+            help="Those of bench match, and chain, below-one, incomparable; by commas.",
+        ),
+    ] = "u20,ranges,podcast",
+    subscriptions: Annotated[
+        int, typer.Option("--subscriptions", "-s", help="How many subscriptions.")
+    ] = 100_000,
+    changes: Annotated[int, typer.Option(help="How many single changes.")] = 5_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    out: Out = None,
+) -> None:
+    """Load subscriptions into the covering poset in bulk, then let one come, one go, and so on.
+
+    \b
+    Examples:
+      kbn bench cover
+      kbn bench cover --workloads chain,below-one --subscriptions 20000
+    """
+    from kbn.lab import cover_bench
+
+    names = tuple(name.strip() for name in workloads.split(",") if name.strip())
+    settings = cover_bench.Settings(names, subscriptions, changes, seed)
+    remark_on_compiling()
+    _measure(lambda show: cover_bench.run(settings, show), bench_reports.print_cover, as_json, out)
+
+
 @app.command("spark", short_help="Matching on Spark, beside Spark SQL.")
 @with_options
 def bench_spark(*, given: SparkInput, as_json: AsJson = False, out: Out = None) -> None:

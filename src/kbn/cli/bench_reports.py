@@ -10,7 +10,7 @@ from kbn.cli.output import print_facts, print_table
 from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.lab import load_bench, match_bench, match_grid
+    from kbn.lab import cover_bench, load_bench, match_bench, match_grid
     from kbn.lab.overlay import broker_bench, move_bench
     from kbn.lab.spark import batch_bench, stream_bench
 
@@ -72,6 +72,28 @@ def print_load(report: load_bench.Report) -> None:
         f"{first.constraints:,} constraints, seed {report.settings.seed}"
     )
     print_table(rows, columns=LOAD_COLUMNS, title=title)
+
+
+COVER_COLUMNS = ("workload", "filters", "roots", "bulk CPU s", "filters/s", "changes/s")
+
+
+def print_cover(report: cover_bench.Report) -> None:
+    """A row for each workload."""
+    from kbn.pages import shown
+
+    rows = []
+    for row in report.rows:
+        figures = (
+            *(row.filters, row.roots, row.bulk_s),
+            *(row.bulk_filters_per_second, row.changes_per_second),
+        )
+        rows.append([row.workload, *map(shown, figures)])
+    settings = report.settings
+    title = (
+        f"{counted(settings.subscriptions, 'subscription')}, "
+        f"{counted(settings.changes, 'change')}, seed {settings.seed}"
+    )
+    print_table(rows, columns=COVER_COLUMNS, title=title)
 
 
 def print_match(report: match_bench.Report) -> None:

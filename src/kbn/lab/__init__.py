@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
-    from kbn.lab import demo, experiment, load_bench, match_bench, match_grid, report
+    from kbn.lab import cover_bench, demo, experiment, load_bench, match_bench, match_grid, report
     from kbn.lab.experiment import Experiment, Result, Table, conduct
     from kbn.lab.podcast_day import PodcastDay
     from kbn.lab.scale import Scale
@@ -31,6 +31,7 @@ __all__ = [
     "Table",
     "Workload",
     "conduct",
+    "cover_bench",
     "demo",
     "experiment",
     "load_bench",

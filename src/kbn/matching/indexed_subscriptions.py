@@ -75,6 +75,15 @@ class IndexedSubscriptions:
         words = np.frombuffer(code, np.int64)
         self._enter(words, np.array((0, words.shape[0]), np.int64), key)
 
+    def add_codes(self, words: Array, starts: Array, keys: list[Hashable]) -> None:
+        """Add filters under keys that are not in use: their codes, and where each begins."""
+        groups = self.index.groups.intern(words, starts)
+        first = self.index.groups.add_entries(groups, np.ones(len(keys), np.int32))
+        self.index.place(groups)
+        self.subscribers.numbers().update(zip(keys, range(first, first + len(keys)), strict=True))
+        self.subscribers.extend(keys)
+        self.version += 1
+
     def _enter(self, words: Array, starts: Array, key: Hashable) -> None:
         groups = self.index.groups.intern(words, starts).tolist()
         if len(groups) > 1:

@@ -22,10 +22,10 @@ import numpy as np
 from kbn.filters import ORDER_OPERATORS, Constraint, Family, Filter, Operator
 from kbn.matching.groups import Array, grown
 from kbn.matching.index import Index
-from kbn.matching.kernels.views import Box, TokenPoints
+from kbn.matching.kernels.views import Boxes, TokenPoints
 from kbn.matching.pairs import as_pair, microseconds
 
-_ON_AXES = {int: Family.NUMBER, float: Family.NUMBER, datetime: Family.TIME}
+ON_AXES = {int: Family.NUMBER, float: Family.NUMBER, datetime: Family.TIME}
 _COMPARED = (bool, bytes)
 _BOX_TYPES = (np.float64, np.int64, np.bool_, np.float64, np.int64, np.bool_, np.bool_)
 
@@ -34,8 +34,13 @@ def is_plain(constraint: Constraint) -> bool:
     """Whether the constraint is one of those that the kernels know all about."""
     kind = constraint.operand.__class__
     if constraint.operator is Operator.EQ:
-        return kind in _ON_AXES or kind in _COMPARED or (kind is str and constraint.operand != "")
-    return constraint.operator in ORDER_OPERATORS and kind in _ON_AXES
+        return kind in ON_AXES or kind in _COMPARED or (kind is str and constraint.operand != "")
+    return constraint.operator in ORDER_OPERATORS and kind in ON_AXES
+
+
+def is_plain_filter(filter: Filter) -> bool:
+    """Whether the filter has constraints, all of them plain."""
+    return bool(filter.constraints) and all(map(is_plain, filter.constraints))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,12 @@ class PlainFilters:
             np.full(64, -1, np.int32), np.zeros(64, np.float64), np.zeros(64, np.int64)
         )
         self._known = (0, 0)
-        self._box = _room(0)
+        self._box = room_for_boxes(1, 0)
         self._in_box: list[int] = []
 
     def code_of(self, filter: Filter, code: bytes) -> PlainCode | None:
         """The filter's code taken apart; None when the filter is not plain."""
-        if not all(map(is_plain, filter.constraints)):
+        if not is_plain_filter(filter):
             return None
         words = array("q", code)
         header = words[0]
@@ -120,22 +125,22 @@ class PlainFilters:
             if constraint.operator is Operator.EQ:
                 found += index.hits(constraint.operand)
             else:
-                found += index.every_value_hits(_ON_AXES[constraint.operand.__class__])
+                found += index.every_value_hits(ON_AXES[constraint.operand.__class__])
         return found
 
-    def box(self, bounds: dict[int, Bounds]) -> Box:
+    def box(self, bounds: dict[int, Bounds]) -> Boxes:
         """The bounds as the kernels take them; it holds until the next call."""
         axes = len(self._index.encoder.axes)
-        if self._box.low.shape[0] < axes:
-            self._box = _room(2 * axes)
+        if self._box.low.shape[1] < axes:
+            self._box = room_for_boxes(1, 2 * axes)
         box = self._box
-        box.present[self._in_box] = False
+        box.present[0, self._in_box] = False
         self._in_box = list(bounds)
         for axis, said in bounds.items():
-            box.low[axis], box.low_rest[axis] = said.low
-            box.high[axis], box.high_rest[axis] = said.high
-            box.low_open[axis], box.high_open[axis] = said.low_open, said.high_open
-            box.present[axis] = True
+            box.low[0, axis], box.low_rest[0, axis] = said.low
+            box.high[0, axis], box.high_rest[0, axis] = said.high
+            box.low_open[0, axis], box.high_open[0, axis] = said.low_open, said.high_open
+            box.present[0, axis] = True
         return box
 
     def places(self) -> TokenPoints:
@@ -166,7 +171,7 @@ class PlainFilters:
         axes = self._index.encoder.axes
         for constraint in constraints:
             operand: Any = constraint.operand
-            kind = _ON_AXES.get(operand.__class__)
+            kind = ON_AXES.get(operand.__class__)
             if kind is not None and constraint.operator is Operator.EQ:
                 axis = axes.get((constraint.attribute, kind))
                 if axis is not None:
@@ -186,5 +191,6 @@ def _narrowed(bounds: Bounds | None, place: tuple[float, int]) -> Bounds:
     return Bounds(low, low_open, high, high_open)
 
 
-def _room(axes: int) -> Box:
-    return Box._make(np.zeros(axes, kind) for kind in _BOX_TYPES)
+def room_for_boxes(rows: int, axes: int) -> Boxes:
+    """Boxes that say nothing yet."""
+    return Boxes._make(np.zeros((rows, axes), kind) for kind in _BOX_TYPES)

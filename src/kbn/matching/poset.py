@@ -19,13 +19,15 @@ covers what is stored: nothing is lost in between.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
+from kbn.matching.bulk_covering import Settled
 from kbn.matching.bulk_load import checked_key
 from kbn.matching.covering import MEMO_MAX, Implications
+from kbn.matching.plain_filters import is_plain_filter
 from kbn.matching.root_index import RootIndex
 from kbn.ontology import Ontology
 
@@ -119,6 +121,25 @@ class Poset:
         self._entries_of_key[key] = entries
         return self._change()
 
+    def add_many(
+        self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
+    ) -> PosetChange:
+        """Store (subscription, key) pairs in bulk, all or none; says what must be told upstream."""
+        filters_of: dict[Hashable, list[Filter]] = {}
+        for subscription, key in subscriptions:
+            if checked_key(key) in self._entries_of_key or key in filters_of:
+                raise InvalidInputError(f"the key {key!r} is in use: remove it first")
+            filters_of[key] = [
+                self._resolved(filter) for filter in self._index.held.filters_of(subscription)
+            ]
+        found = self._enter_many(dict.fromkeys(f for part in filters_of.values() for f in part))
+        for key, filters in filters_of.items():
+            entries = tuple(dict.fromkeys([found[filter] for filter in filters]))
+            for entry in entries:
+                self._entries[entry].users += 1
+            self._entries_of_key[key] = entries
+        return self._change()
+
     def remove(self, key: Hashable) -> PosetChange:
         """Forget a subscription; says what must be told upstream."""
         entries = self._entries_of_key.pop(checked_key(key), None)
@@ -159,11 +180,65 @@ class Poset:
         coverer = self._coverer(filter)
         if coverer is not None and self._implications.covers(filter, self._entries[coverer].filter):
             return coverer
+        number = self._new_entry(filter)
+        self._hang(number, coverer)
+        return number
+
+    def _enter_many(self, filters: Iterable[Filter]) -> dict[Filter, int]:
+        """The entry of each filter; plain ones are made in bulk, the others one by one."""
+        found = {f: self._entry_of[f] for f in filters if f in self._entry_of}
+        plain, others = list[Filter](), list[Filter]()
+        for filter in filters:
+            if filter not in found:
+                (plain if is_plain_filter(filter) else others).append(filter)
+        for filter in others:
+            self._index.code_of(filter)  # refused here if at all: before any is entered
+        bulk = self._index.in_bulk(plain)
+        had_roots = bool(self._roots)
+        for run in bulk.runs(self._index.entries_of, self._coverer):
+            roots = self._take_run(run, plain, found)
+            if had_roots:
+                self._put_covered_below(roots)
+            self._index.add_many(
+                list(roots.values()), list(roots), [bulk.code(place) for place in run.roots()]
+            )
+        for filter in sorted(others, key=len):
+            found[filter] = self._entry_for(filter)
+        return found
+
+    def _take_run(
+        self, run: Settled, filters: list[Filter], found: dict[Filter, int]
+    ) -> dict[Filter, int]:
+        """Make the entries of a run, and hang those that are covered; the others are new roots."""
+        roots: dict[Filter, int] = {}
+        for place, coverer, other in zip(run.places, run.coverers, run.in_run, strict=True):
+            filter = filters[place]
+            if other is not None:
+                coverer = found[filters[other]]
+            if coverer is None:
+                roots[filter] = found[filter] = self._new_entry(filter)
+            elif self._implications.covers(filter, self._entries[coverer].filter):
+                found[filter] = coverer
+            else:
+                found[filter] = self._new_entry(filter)
+                self._put_below(found[filter], coverer)
+        for filter, number in roots.items():
+            self._roots[number] = None
+            self._moved[filter] = self._moved.get(filter, 0) + 1
+        return roots
+
+    def _put_covered_below(self, roots: dict[Filter, int]) -> None:
+        """Hang older roots below the new ones that cover them."""
+        for filter, number in roots.items():
+            for older in self._index.covered(filter):
+                self._leave_roots(older)
+                self._put_below(older, number)
+
+    def _new_entry(self, filter: Filter) -> int:
         number = self._next
         self._next += 1
         self._entries[number] = _Entry(filter)
         self._entry_of[filter] = number
-        self._hang(number, coverer)
         return number
 
     def _coverer(self, filter: Filter, orphan: int | None = None) -> int | None:

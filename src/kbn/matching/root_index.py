@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kbn.filters import Filter
+from kbn.matching.bulk_covering import BulkCovering
 from kbn.matching.covering import CoverQuery, Implications
 from kbn.matching.groups import Array
 from kbn.matching.indexed_subscriptions import IndexedSubscriptions
@@ -55,6 +56,25 @@ class RootIndex:
             self.held.add_code(self.code_of(filter), root)
         self._roots[root] = None
         self._postings.add(root, filter)
+
+    def add_many(self, roots: list[int], filters: list[Filter], codes: list[Array]) -> None:
+        """Enter new roots, with their codes."""
+        if not roots:
+            return
+        starts = np.concatenate(([0], np.cumsum([code.shape[0] for code in codes])))
+        self.held.add_codes(np.concatenate(codes), starts, list(roots))
+        self._filters.update(zip(roots, filters, strict=True))
+        for root, filter in zip(roots, filters, strict=True):
+            self._roots[root] = None
+            self._postings.add(root, filter)
+
+    def in_bulk(self, filters: list[Filter]) -> BulkCovering:
+        """Plain filters, encoded to be settled."""
+        return BulkCovering(self._index, self._plain, filters)
+
+    def entries_of(self, group: int) -> list[int]:
+        """The entries of a group of the matching index."""
+        return self.held.keys_of_groups((group,))
 
     def demote(self, root: int) -> None:
         """What was a root is none any more, and is still stored."""
@@ -110,10 +130,9 @@ class RootIndex:
 
     def covered(self, filter: Filter) -> list[int]:
         """The roots that the filter covers."""
-        if filter.constraints:
-            plain = self._plain.code_of(filter, self.code_of(filter))
-            if plain is not None:
-                return self._covered_by_plain(filter, plain)
+        plain = self._plain.code_of(filter, self.code_of(filter))
+        if plain is not None:
+            return self._covered_by_plain(filter, plain)
         covers = self._implications.covers
         candidates = self._postings.candidates(filter, self._roots)
         return [root for root in candidates if covers(filter, self._filters[root])]

@@ -15,11 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from kbn.filters import ORDER_OPERATORS, Constraint, Family, Filter, Operator, value_key
+from kbn.filters import (
+    ORDER_OPERATORS,
+    AnyOperator,
+    Constraint,
+    Family,
+    Filter,
+    Operator,
+    value_key,
+)
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels.covering import select
 from kbn.matching.pairs import as_pair, microseconds
-from kbn.matching.plain_filters import is_plain
+from kbn.matching.plain_filters import ON_AXES, is_plain
 
 Axis = tuple[str, Family]
 Equality = tuple[str, str, object]
@@ -37,7 +45,7 @@ class RootLists:
     def add(self, root: int, filter: Filter) -> None:
         mask = self._mask(filter)
         lists = self._lists_of[root] = []
-        for name in dict.fromkeys(_equalities(filter)):
+        for name in set(_equalities(filter)):
             lists.append(_in(self._equal, name))
             lists[-1].add(root, -inf, inf, mask)
         for axis, (low, high) in bounds_by_axis(filter).items():
@@ -84,8 +92,10 @@ class RootLists:
     def _mask(self, filter: Filter) -> int:
         mask = 0
         for constraint in filter.constraints:
-            bit = self._bits.setdefault(constraint.attribute, len(self._bits) % 63)
-            mask |= 1 << bit
+            bit = self._bits.get(constraint.attribute)
+            if bit is None:
+                bit = self._bits[constraint.attribute] = 1 << len(self._bits) % 63
+            mask |= bit
         return mask
 
 
@@ -160,28 +170,28 @@ def bounds_by_axis(
     """
     found: dict[Axis, tuple[float, float]] = {}
     for constraint in filter.constraints:
-        place = _place(constraint.operand)
-        if place is None:
+        operand: Any = constraint.operand
+        kind = ON_AXES.get(operand.__class__)
+        if kind is None:
             continue
-        kind, value = place
-        operator = constraint.operator
-        if operator is Operator.LT or operator is Operator.LE:
-            bounds = (-inf, value)
-        elif operator is Operator.GT or operator is Operator.GE:
-            bounds = (value, inf)
-        elif not with_equalities:
+        side = _SIDES.get(constraint.operator, _NEITHER)
+        if side is _NEITHER and not with_equalities:
             continue
-        else:
-            bounds = (value, value) if operator is Operator.EQ else (-inf, inf)
-        low, high = found.get((constraint.attribute, kind), (-inf, inf))
-        found[constraint.attribute, kind] = (max(low, bounds[0]), min(high, bounds[1]))
+        axis = (constraint.attribute, kind)
+        low, high = found.get(axis, (-inf, inf))
+        value = as_pair(operand if kind is Family.NUMBER else microseconds(operand))[0]
+        if side is not _HIGH and constraint.operator is not Operator.NE:
+            low = max(low, value)
+        if side is not _LOW and constraint.operator is not Operator.NE:
+            high = min(high, value)
+        found[axis] = (low, high)
     return found
 
 
-def _place(operand: Any) -> tuple[Family, float] | None:
-    kind = operand.__class__
-    if kind is float or kind is int:
-        return Family.NUMBER, as_pair(operand)[0]
-    if hasattr(operand, "tzinfo"):
-        return Family.TIME, as_pair(microseconds(operand))[0]
-    return None
+_LOW, _HIGH, _NEITHER = "low", "high", "neither"
+_SIDES: dict[AnyOperator, str] = {
+    Operator.LT: _HIGH,
+    Operator.LE: _HIGH,
+    Operator.GT: _LOW,
+    Operator.GE: _LOW,
+}

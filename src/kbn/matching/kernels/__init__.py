@@ -9,6 +9,7 @@ from kbn.kernel_folder import is_kept, kept
 with kept(Path(__file__).parent):
     from kbn.matching.kernels import (
         batch,
+        bulk_covering,
         code,
         covering,
         encoding,
@@ -25,6 +26,7 @@ with kept(Path(__file__).parent):
 __all__ = [
     "are_compiled",
     "batch",
+    "bulk_covering",
     "code",
     "covering",
     "encoding",

@@ -6,8 +6,8 @@ bound of another filter follows exactly when it is not tighter than that. So a f
 bounds on each axis) and its tokens decide what it implies. Bounds are compared as pairs, exactly.
 
     places   per token, the axis on which an equality of numbers or times lies (else -1), and where
-    box      per axis: low, its rest, whether it is open; high, its rest, whether it is open;
-             `present` says whether the filter says anything of the axis
+    boxes    per filter (a row each) and axis: low, its rest, whether it is open; high, its rest,
+             whether it is open; `present` says whether the filter says anything of the axis
 """
 
 from __future__ import annotations
@@ -47,40 +47,50 @@ def _tighter(value, rest, is_open, than, than_rest, than_open):
 
 
 @njit(cache=True)
-def _holds_box(word, low, high, axis, box):
-    """Whether the range contains all that the box allows on its axis."""
-    if not box.present[axis]:
+def _holds_box(word, low, high, boxes, row):
+    """Whether a range contains all that a box allows on its axis."""
+    axis = word & 0xFFFFFF
+    if not boxes.present[row, axis]:
         return False
     if _tighter(
         low, _low_rest(word), bool((word >> 24) & 1),
-        box.low[axis], box.low_rest[axis], box.low_open[axis],
+        boxes.low[row, axis], boxes.low_rest[row, axis], boxes.low_open[row, axis],
     ):  # fmt: skip
         return False
     return not _tighter(
         -high, -_high_rest(word), bool((word >> 25) & 1),
-        -box.high[axis], -box.high_rest[axis], box.high_open[axis],
+        -boxes.high[row, axis], -boxes.high_rest[row, axis], boxes.high_open[row, axis],
     )  # fmt: skip
 
 
 @njit(cache=True)
-def which_cover(groups, words, as_float, starts, box):
-    """Per group whether its ranges contain the box; the tokens of all are known to follow.
+def _ranges_hold(words, as_float, start, boxes, row):
+    """Whether all ranges of the code at `start` contain the box."""
+    position = first_range(words, start)
+    for i in range(position, position + 3 * range_count(words[start]), 3):
+        if not _holds_box(words[i], as_float[i + 1], as_float[i + 2], boxes, row):
+            return False
+    return True
+
+
+@njit(cache=True)
+def _verdict(words, as_float, start, boxes, row):
+    """Whether the code at `start`, whose tokens all follow, covers: NO, SURELY or PERHAPS."""
+    if not _ranges_hold(words, as_float, start, boxes, row):
+        return NO
+    header = words[start]
+    return PERHAPS if negative_count(header) > 0 or residual_count(header) > 0 else SURELY
+
+
+@njit(cache=True)
+def which_cover(groups, words, as_float, starts, boxes):
+    """Per group whether its ranges contain the only box; the tokens of all are known to follow.
 
     Negatives and residual constraints leave it open.
     """
     found = np.empty(groups.shape[0], np.int8)
     for g in range(groups.shape[0]):
-        start = starts[groups[g]]
-        header = words[start]
-        unclear = negative_count(header) > 0 or residual_count(header) > 0
-        verdict = PERHAPS if unclear else SURELY
-        position = first_range(words, start)
-        for i in range(position, position + 3 * range_count(header), 3):
-            word = words[i]
-            if not _holds_box(word, as_float[i + 1], as_float[i + 2], word & 0xFFFFFF, box):
-                verdict = NO
-                break
-        found[g] = verdict
+        found[g] = _verdict(words, as_float, starts[groups[g]], boxes, 0)
     return found
 
 

@@ -79,8 +79,8 @@ class Points(NamedTuple):
     present: Any
 
 
-class Box(NamedTuple):
-    """Per axis, what a filter says of it: the tightest bounds (see `covering.py`)."""
+class Boxes(NamedTuple):
+    """Per filter and axis, what the filter says of it: the tightest bounds (see `covering.py`)."""
 
     low: Any
     low_rest: Any
