@@ -92,10 +92,10 @@ class Contest:
                     self._pivot.add_many(chunk)
         with (folder / f"{self.workload.name}.events").open("w") as file:
             file.writelines(event_lines(self._table, texts))
-        count_batch(self._matcher, self._table.slice(0, 10))
+        count_batch(self._matcher, self._table)
         if self._pivot is not None:
             self._pivot.build(self._table)
-            self._pivot.counts(self._table.slice(0, 10))
+            self._pivot.counts(self._table)
 
     def run(self, programs: Mapping[str, Sequence[str]], rounds: int) -> Turns:
         """Time all engines in turns; `programs` are commands by name."""
