@@ -38,7 +38,7 @@ def one_toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_shows_what_each_asks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "list"]) == 0
     told = capsys.readouterr().out
-    assert "toy" in told and "is [bold] two more than one?" in told and "small" in told
+    assert "toy" in told and "is [bold] two more than one?" in told and TOY.source in told
 
 
 def test_list_as_json_has_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:

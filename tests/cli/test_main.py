@@ -53,6 +53,7 @@ COMMANDS = [
     ["lab", "run"],
     ["lab", "report"],
     ["bench", "load"],
+    ["bench", "cover"],
     ["bench", "match"],
     ["bench", "broker"],
     ["bench", "move"],

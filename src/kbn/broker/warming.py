@@ -33,6 +33,7 @@ WARMED_BY = (
     "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
 )
 NOTIFICATIONS = 64
+TAGS = 48
 
 _lock = Lock()
 _is_warm = False
@@ -58,11 +59,15 @@ def _run_kernels() -> None:
         key = (Peer("client", "nobody"), number)
         table.add(key, Subscription.parse(text))
         announcements.add(key, Subscription.parse(text))
+    for number in range(TAGS):
+        table.add((Peer("client", "tags"), number), Subscription.parse(f"tags #> {{'t{number}'}}"))
     many = [(Peer("client", "many"), number) for number in range(1_100)]
     for number, key in enumerate(many):
         table.add(key, Subscription.parse(f"price = {number}"))
     for key in many:  # so many that the index is made anew
         table.remove(key)
     some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
+    tagged = Notification({"tags": [f"t{number}" for number in range(TAGS)]})
+    table.match_many([tagged] * NOTIFICATIONS)  # so many hits that one walk serves them all
     notifications = [Notification({**some, "warm": str(n)}) for n in range(NOTIFICATIONS)]
     assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
