@@ -56,6 +56,7 @@ def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
         (61200274, "dying, one way, slow, terms, vanishing"),
         (61200621, "spoilt, terms"),  # what waited for a subscription that a disk had spoilt
         (70000821, "failing, spoilt"),  # the same, at a broker that the client was leaving
+        (70002523, "clocks, failing, spoilt"),  # the mark of what a neighbour had sent was spoilt
     ],
 )
 def test_nor_in_worlds_that_more_troubles_have_broken(seed: int, troubles: str) -> None:

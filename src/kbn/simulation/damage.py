@@ -56,6 +56,8 @@ class Damage:
         self.counts["rows told"] += 1
         if row.publication is not None:
             self._ledger.lost([row.publication])
+        if any(name.startswith("mark/received/") for name in row.told_as):
+            self._ledger.mark_lost()
         if row.subscription is not None:
             self._lose_subscription(*row.subscription)
 

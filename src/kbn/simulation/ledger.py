@@ -47,6 +47,7 @@ class Published:
     is_forbidden: bool = False  # its publisher may not publish it
     is_uncertain: bool = False  # it may be lost: refused for a while, or nobody has confirmed it
     was_taken: bool = False  # by a broker that has lost it: it may be refused, and delivered before
+    may_repeat: bool = False  # a broker has lost the mark that it had this one
 
 
 @dataclass(slots=True)
@@ -116,10 +117,15 @@ class Ledger:
             for number in refused_to(process)
         }
 
-    def was_lost(self, id: NotificationId) -> bool:
-        """Whether a disk has lost this one after it was taken."""
+    def may_be_late(self, id: NotificationId) -> bool:
+        """Whether this one may come out of order: a disk has lost it, or the mark that it came."""
         known = self._by_id.get(id)
-        return known is not None and known.was_taken
+        return known is not None and (known.was_taken or known.may_repeat)
+
+    def mark_lost(self) -> None:
+        """A broker does not know any more what a neighbour has sent: all of it may come again."""
+        for published in self.published:
+            published.may_repeat = True
 
     def note_in_force(self, client: SimulatedClient, now: float) -> None:
         """Note which subscriptions of a client are in force by now."""

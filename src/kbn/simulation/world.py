@@ -25,7 +25,8 @@ Some worlds have more troubles (`troubles.py`). Then these are the promises:
   All else is owed;
 - what a disk has spoilt is not owed either, but only from when its broker has told so. Nobody is
   given anything else than was published;
-- what a disk has lost or spoilt, and its publisher brings again, comes out of order.
+- what a disk has lost or spoilt, and its publisher brings again, comes out of order. So does what a
+  neighbour sends again because the mark that it came is spoilt, and its broker has told so.
 """
 
 from __future__ import annotations
@@ -210,14 +211,14 @@ class World:
                     self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient) -> None:
-        """Within a strand, and apart from what a former broker brings late, or its publisher brings
-        again because a disk has lost it.
+        """Within a strand, and apart from what a former broker brings late, or comes again because a
+        disk has lost it, or the mark that it came.
         """
         if self.network.topology.routing == "general":
             return
         streams: dict[tuple[str, int, int, bool], list[int]] = {}
         for each in client.received:
-            if self.ledger.was_lost(each.id):
+            if self.ledger.may_be_late(each.id):
                 continue
             stream = (each.id.publisher, each.id.epoch, each.strand, each.is_late)
             streams.setdefault(stream, []).append(each.id.number)

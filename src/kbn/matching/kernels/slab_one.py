@@ -89,6 +89,8 @@ def _candidates(failed, slab, check_start, members, out, count):
 @njit(cache=True)
 def _ask_first(places, count, check_start, checks, bounds, values):
     """Keep the places whose first check holds, cannot be told or is none; their number."""
+    if checks.shape[0] == 0:
+        return count
     for i in range(count):
         prefetch(checks, 3 * (check_start[places[i]] >> 1))
     kept = 0
