@@ -211,8 +211,8 @@ class World:
                     self._broken(too_much)
 
     def _check_order(self, client: SimulatedClient) -> None:
-        """Within a strand, and apart from what a former broker brings late, or comes again because a
-        disk has lost it, or the mark that it came.
+        """Within a strand, and apart from what a former broker brings late, or comes again because
+        a disk has lost it, or the mark that it came.
         """
         if self.network.topology.routing == "general":
             return
