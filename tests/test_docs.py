@@ -33,6 +33,7 @@ RUNNABLE = ("kbn", "cat", "echo", "ls", "sh")
 MANY_PROCESSES = (
     "docs/how-to/look-after-a-store.md",
     "docs/how-to/run-an-overlay.md",
+    "docs/how-to/secure-an-overlay.md",
     "docs/reference/access-file.md",
     "docs/reference/benchmarks.md",
 )
