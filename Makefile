@@ -26,10 +26,10 @@ demo: setup java  ## a podcast day through the whole pipeline on Spark: who got 
 
 test: setup  ## style, types and the tests that take seconds; the same run every time
 	@$(BIN)/python scripts/compile_kernels & compiling=$$!; scripts/check && wait $$compiling
-	@scripts/test -n $(WORKERS) --dist loadgroup
+	@scripts/test -n $(WORKERS)
 
 test-slow: setup  ## the tests that take minutes
-	@scripts/test -n $(WORKERS) --dist loadgroup -m slow
+	@scripts/test -n $(WORKERS) -m slow
 
 # RANDOM_ARGS="--seconds 1800" goes on for half an hour; "--seed N" repeats a run.
 test-random: setup  ## the random tests with fresh seeds; prints how to replay

@@ -75,11 +75,11 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark and pages come first: they take longest, and should not be what a run ends with.
+    """Pages come first: they take longest, and should not be what a run ends with.
 
     Tests marked `java` are skipped where there is none, except where that must not pass.
     """
-    items.sort(key=comes_late)
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
     for item in items:
         if draws_from_the_seed(item):
             item.add_marker(pytest.mark.random)
@@ -88,13 +88,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in needing:
         item.add_marker(pytest.mark.skip(reason=f"needs Java {JAVA_WANTED}+: make java"))
-
-
-def comes_late(item: pytest.Item) -> int:
-    """Where in a run a test stands: the one group that a single worker runs is begun first."""
-    if item.get_closest_marker("xdist_group") is not None:
-        return 0
-    return 1 if item.path.name == "test_docs.py" else 2
 
 
 def draws_from_the_seed(item: pytest.Item) -> bool:

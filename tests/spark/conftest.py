@@ -1,7 +1,4 @@
-"""One Spark, on two cores; the JVM is started once and kept small.
-
-With `--dist loadgroup` all tests that use it run in one worker: a JVM takes a while to get fast.
-"""
+"""One Spark for each pytest worker, on two cores; the JVM is started once and kept small."""
 
 from __future__ import annotations
 
@@ -28,8 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.java)
-            if "spark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
