@@ -1,6 +1,7 @@
 """The store in an SQLite file: what a broker must not lose outlives its process.
 
-Changes are collected and written in one transaction at `commit`. `StoreFile` has the file
+Changes go into one transaction, which `commit` ends; publications, marks and ids are collected in
+memory first. `StoreFile` has the file
 (in WAL mode), `CheckedRows` its rows; `storage/` says how damage is noticed and what is done then.
 """
 
@@ -43,7 +44,7 @@ class SqliteStore:
 
     With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
     the operating system: it survives the broker's end, but not a power failure. Not for
-    several threads at once.
+    several threads at once. `Store` says what each method does.
 
     A store that is damaged is refused with `StoreDamagedError`; with `after_damage="repair"` it is
     repaired first, and `repaired` says what that has done.

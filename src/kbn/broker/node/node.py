@@ -324,10 +324,11 @@ class Node:
                 if connection.opened_at < late and not connection.inbox:
                     reason = f"no first message in {limits.connect_timeout_s} s"
                     self.connections.refuse(connection, reason)
+            elif connection.inbox.rests:
+                # This broker does not read from it, so its silence counts from when it does again.
+                connection.heard_at = self._turn.now
             elif connection.heard_at < silent - limits.silent_s:
                 self.connections.close(connection, aborts=True)
-            elif connection.inbox.rests:
-                pass  # it is we who do not listen
             elif connection.heard_at < silent and not connection.is_stalled:
                 self.connections.refuse(connection, f"nothing heard for {limits.silent_s} s")
 

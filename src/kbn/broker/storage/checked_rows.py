@@ -29,7 +29,7 @@ class CheckedRows:
         self._file = file
         self._connection = file.connection
         self._on_undo = on_undo
-        # Since the last commit, even if whoever made the call has dealt with it.
+        # Raised since the last commit; `commit` raises it again, even if a caller caught it.
         self.failure: StoreError | None = None
 
     @property
@@ -64,8 +64,8 @@ class CheckedRows:
 
     def damaged(self) -> StoreError:
         return StoreError(
-            "a row is damaged, and it was whole when the store was opened; see to the disk, "
-            "then to the store (kbn store check)",
+            "a row is damaged, and it was whole when the store was opened; check the disk, "
+            "then run kbn store check",
             path=self._file.path,
         )
 
@@ -143,7 +143,7 @@ class CheckedRows:
         self._on_undo()
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
-        """The error to tell, after going back to the last commit."""
+        """Roll back to the last commit and return the error to raise."""
         with suppress(sqlite3.Error):
             self._undo()
         self.failure = failed(error, self._file.path)
