@@ -31,7 +31,8 @@ EPOCH_UNKNOWN = 1
 class Link:
     """The state of a link; `channel` is there while a session stands.
 
-    `our_epoch` is the one we greet with, `epoch` the neighbour's as far as we have heard of one. `agrees`: the neighbour reasons with our ontology.
+    `our_epoch` is the one we greet with, `epoch` the neighbour's as far as we have heard of one.
+    `agrees`: the neighbour reasons with our ontology.
     """
 
     our_epoch: int
