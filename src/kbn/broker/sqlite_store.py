@@ -1,22 +1,21 @@
 """The store in an SQLite file: what a broker must not lose outlives its process.
 
-Changes are collected and written in one transaction at `commit`. `StoreFile` has the file, which is
-in WAL mode; `storage/` says how damage to it is noticed, and what is done then.
+Changes are collected and written in one transaction at `commit`. `StoreFile` has the file
+(in WAL mode), `CheckedRows` its rows; `storage/` says how damage is noticed and what is done then.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from kbn.broker.messages import Peer
 from kbn.broker.storage import VERSIONS, AfterDamage, Repaired, StoreFile, StoreVersion, Sync, rows
+from kbn.broker.storage.checked_rows import CheckedRows
 from kbn.broker.storage.opening import failed
-from kbn.broker.storage.writable import read_only
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
@@ -37,9 +36,6 @@ from kbn.errors import InvalidInputError
 # How much is collected in memory before it is handed to SQLite, still uncommitted.
 _COLLECTED_BYTES_MAX = 16 * 2**20
 _BYTES_PER_ROW = 200
-
-INSERT = {table.name: table.insert for table in rows.TABLES}
-INSERT["mark"] = INSERT["mark"].replace("INSERT", "INSERT OR REPLACE")
 
 
 class SqliteStore:
@@ -67,15 +63,13 @@ class SqliteStore:
     ) -> None:
         if sync not in ("normal", "full"):
             raise InvalidInputError(f"sync is 'normal' or 'full', not {sync!r}")
-        self._path = str(path)
-        self._file = StoreFile(self._path, sync, after_damage, versions)
-        self._connection = self._file.connection
-        self._failure: StoreError | None = None  # since the last commit, whoever has minded it
+        self._file = StoreFile(str(path), sync, after_damage, versions)
+        self._rows = CheckedRows(self._file, on_undo=self._reload)
         try:
             self._reload()
         except sqlite3.Error as error:
-            self._connection.close()
-            raise failed(error, self._path) from error
+            self._file.connection.close()
+            raise failed(error, str(path)) from error
 
     @property
     def repaired(self) -> Repaired | None:
@@ -91,50 +85,50 @@ class SqliteStore:
             or self._facts
             or self._ids
             or self._loose
-            or self._failure
-            or self._in_transaction()
+            or self._rows.failure
+            or self._rows.in_transaction
         )
 
     def clients(self) -> list[KeptClient]:
         kept = {}
-        for name, window, when_slow, checksum in self._query(
+        for name, window, when_slow, checksum in self._rows.query(
             "SELECT name, window, when_slow, checksum FROM client ORDER BY name"
         ):
-            self._check("client", name, window, when_slow, checksum)
+            self._rows.check("client", name, window, when_slow, checksum)
             kept[name] = KeptClient(name, window, when_slow)
-        for client, id, json, checksum in self._query(
+        for client, id, json, checksum in self._rows.query(
             "SELECT client, id, json, checksum FROM subscription ORDER BY client, id"
         ):
-            self._check("subscription", client, id, json, checksum)
+            self._rows.check("subscription", client, id, json, checksum)
             if client not in kept:
-                raise self._damaged()
+                raise self._rows.damaged()
             kept[client].subscriptions[id] = json
         return list(kept.values())
 
     def keep_client(self, name: str, window: int, when_slow: str) -> None:
         check_number(window)
         check_text(name)
-        self._remove("client", "name = ?", name)
+        self._rows.remove("client", "name = ?", name)
         checksum = rows.of_client(name.encode(), window, when_slow.encode())
-        self._insert("client", [(name, window, when_slow, checksum)])
+        self._rows.insert("client", [(name, window, when_slow, checksum)])
 
     def forget_client(self, name: str) -> None:
-        self._remove("subscription", "client = ?", name)
-        self._remove("client", "name = ?", name)
+        self._rows.remove("subscription", "client = ?", name)
+        self._rows.remove("client", "name = ?", name)
         self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         check_number(id)
         check_text(subscription_json)
-        if not self._query("SELECT 1 FROM client WHERE name = ?", client):
+        if not self._rows.query("SELECT 1 FROM client WHERE name = ?", client):
             raise no_client(client)
-        self._remove("subscription", "client = ? AND id = ?", client, id)
+        self._rows.remove("subscription", "client = ? AND id = ?", client, id)
         checksum = rows.of_subscription(client.encode(), id, subscription_json.encode())
-        self._insert("subscription", [(client, id, subscription_json, checksum)])
+        self._rows.insert("subscription", [(client, id, subscription_json, checksum)])
 
     def forget_subscription(self, client: str, id: int) -> None:
         check_number(id)
-        self._remove("subscription", "client = ? AND id = ?", client, id)
+        self._rows.remove("subscription", "client = ? AND id = ?", client, id)
 
     def keep(self, envelope_bytes: bytes) -> int:
         self._key += 1
@@ -158,9 +152,9 @@ class SqliteStore:
 
     @property
     def used_bytes(self) -> int:
-        ((pages,),) = self._query("PRAGMA page_count")
-        ((free,),) = self._query("PRAGMA freelist_count")
-        ((size,),) = self._query("PRAGMA page_size")
+        ((pages,),) = self._rows.query("PRAGMA page_count")
+        ((free,),) = self._rows.query("PRAGMA freelist_count")
+        ((size,),) = self._rows.query("PRAGMA page_size")
         return int((pages - free) * size) + self._collected_bytes
 
     def unacked(
@@ -172,17 +166,13 @@ class SqliteStore:
             " FROM unacked LEFT JOIN body USING (key)"
             " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?"
         )
-        arguments = (*peer, clamped(after), clamped(max(count, 0)))
-        try:
-            found = self._connection.execute(statement, arguments)
-            return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        found = self._rows.each(statement, *peer, clamped(after), clamped(max(count, 0)))
+        return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
 
     def _whole(self, peer: Peer, found: tuple[Any, ...]) -> StoredUnacked:
         sequence, key, note, envelope, of_row, of_body = found
-        self._check("unacked", *peer, sequence, key, note, of_row)
-        self._check("body", key, envelope, of_body)
+        self._rows.check("unacked", *peer, sequence, key, note, of_row)
+        self._rows.check("body", key, envelope, of_body)
         return StoredUnacked(sequence, key, note, envelope)
 
     def unacked_count(self, peer: Peer) -> int:
@@ -196,7 +186,7 @@ class SqliteStore:
 
     def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
         self._bring_up(peer)
-        return self._query(
+        return self._rows.query(
             "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
             " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
             *(*peer, clamped(max(count, 0))),
@@ -209,7 +199,7 @@ class SqliteStore:
         self._remove_unacked(peer, "sequence = ?", clamped(sequence))
         if peer in self._stored:
             find = "SELECT max(sequence) FROM unacked WHERE kind = ? AND name = ?"
-            ((self._last[peer],),) = self._query(find, *peer)
+            ((self._last[peer],),) = self._rows.query(find, *peer)
 
     def ack(self, peer: Peer, sequence: int) -> None:
         self._ack_new(peer, sequence)
@@ -227,11 +217,11 @@ class SqliteStore:
     def marked(self, name: str) -> bytes | None:
         if name in self._facts:
             return self._facts[name]
-        found = self._query("SELECT value, checksum FROM mark WHERE name = ?", name)
+        found = self._rows.query("SELECT value, checksum FROM mark WHERE name = ?", name)
         if not found:
             return None
         ((value, checksum),) = found
-        self._check("mark", name, value, checksum)
+        self._rows.check("mark", name, value, checksum)
         return bytes(value)
 
     def unmark(self, name: str) -> None:
@@ -244,13 +234,10 @@ class SqliteStore:
             self._flush()
         # Names with a prefix stand together, from the prefix itself on.
         statement = "SELECT name, value, checksum FROM mark WHERE name >= ? ORDER BY name"
-        try:
-            found = self._connection.execute(statement, (prefix,))
-            wanted = list(takewhile(lambda fact: fact[0].startswith(prefix), found))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        found = self._rows.each(statement, prefix)
+        wanted = list(takewhile(lambda fact: fact[0].startswith(prefix), found))
         for row in wanted:
-            self._check("mark", *row)
+            self._rows.check("mark", *row)
         return {name: value for name, value, _ in wanted}
 
     def saw(self, id: bytes, limit: int) -> None:
@@ -265,49 +252,33 @@ class SqliteStore:
     def has_seen(self, id: bytes) -> bool:
         number = self._ids.get(id)
         if number is None:
-            found = self._query("SELECT number FROM seen WHERE id = ?", id)
+            found = self._rows.query("SELECT number FROM seen WHERE id = ?", id)
             number = int(found[0][0]) if found else 0
         return number > self._forgotten
 
     def commit(self) -> None:
         if not self.is_dirty:
             return
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        if self._rows.failure is not None:
+            failure, self._rows.failure = self._rows.failure, None
             self.rollback()
             raise failure
         try:
             self._commit()
         except StoreError:
-            self._failure = None
+            self._rows.failure = None
             raise
 
     def _commit(self) -> None:
         self._flush()
         self._bodies.clear()
-        removed = self._write_many(
-            "DELETE FROM body WHERE key BETWEEN ? AND ?"
-            " AND NOT EXISTS (SELECT 1 FROM unacked WHERE unacked.key = body.key)",
-            _spans(self._loose),
-        )
-        self._file.tally.rows["body"] -= removed
+        self._rows.remove_unused_bodies(_spans(self._loose))
         self._loose.clear()
-        if self._in_transaction():
-            try:
-                self._file.commit()
-            except sqlite3.Error as error:
-                raise self._failed(error) from error
-            except OSError as error:
-                raise self._mark_failed(error) from error
+        self._rows.commit()
 
     def rollback(self) -> None:
         if self.is_dirty:
-            self._failure = None
-            try:
-                self._file.rollback()
-                self._reload()
-            except sqlite3.Error as error:
-                raise failed(error, self._path) from error
+            self._rows.rollback()
 
     def close(self) -> None:
         self._file.close()
@@ -324,7 +295,7 @@ class SqliteStore:
         self._stored: dict[Peer, int] = {}
         self._stored_bytes: dict[Peer, int] = {}
         self._last: dict[Peer, int] = {}
-        execute = self._connection.execute
+        execute = self._file.connection.execute
         for kind, name, count, last, size in execute(
             "SELECT kind, name, count(*), max(sequence), sum(length(note) + length(envelope))"
             " FROM unacked JOIN body USING (key) GROUP BY kind, name"
@@ -339,7 +310,7 @@ class SqliteStore:
     def _size_of(self, key: int) -> int:
         """The bytes of a publication that is in the file."""
         check_number(key)
-        found = self._query("SELECT length(envelope) FROM body WHERE key = ?", key)
+        found = self._rows.query("SELECT length(envelope) FROM body WHERE key = ?", key)
         if not found:
             raise no_publication(key)
         return int(found[0][0])
@@ -374,7 +345,7 @@ class SqliteStore:
             self._remove_unacked(peer, "sequence <= ?", sequence)
 
     def _remove_unacked(self, peer: Peer, which: str, sequence: int) -> None:
-        removed = self._remove(
+        removed = self._rows.remove(
             "unacked",
             f"kind = ? AND name = ? AND {which}",
             *(*peer, sequence),
@@ -400,22 +371,23 @@ class SqliteStore:
         self._collected_bytes = 0
         self._apply_all()
         self._flush_unacked()
-        self._flush_facts()
+        self._rows.replace_marks(self._facts)
+        self._facts.clear()
         self._flush_ids()
 
     def _flush_unacked(self) -> None:
         queued: list[tuple[object, ...]] = []
         bodies: dict[int, bytes] = {}
         for peer, new in self._new.items():
-            begins = self._peer_checksum(peer)
+            begins = rows.of_peer(peer.kind.encode(), peer.name.encode())
             for sequence, key, note in new.after(-INTEGER_MAX - 2, len(new)):
                 checksum = rows.of_queued(begins, sequence, key, note)
                 queued.append((*peer, sequence, key, note, checksum))
                 if key in self._bodies:
                     bodies[key] = self._bodies[key]
         checked = [(key, body, rows.of_body(key, body)) for key, body in bodies.items()]
-        self._insert("body", checked)
-        self._insert("unacked", queued)
+        self._rows.insert("body", checked)
+        self._rows.insert("unacked", queued)
         for key in bodies:
             del self._bodies[key]
         for peer, new in self._new.items():
@@ -424,108 +396,16 @@ class SqliteStore:
             self._last[peer] = new.numbers[-1]
         self._new.clear()
 
-    def _flush_facts(self) -> None:
-        there = []
-        for name, value in self._facts.items():
-            old = self._query("SELECT checksum FROM mark WHERE name = ?", name)
-            self._file.tally.remove("mark", [checksum for (checksum,) in old])
-            if value is not None:
-                there.append((name, value, rows.of_mark(name.encode(), value)))
-            elif old:
-                self._write("DELETE FROM mark WHERE name = ?", name)
-        self._insert("mark", there)
-        self._facts.clear()
-
     def _flush_ids(self) -> None:
         if self._forgotten:
-            self._remove("seen", "number <= ?", self._forgotten)
+            self._rows.remove("seen", "number <= ?", self._forgotten)
         kept = [
             (number, id, rows.of_seen(number, id))
             for id, number in self._ids.items()
             if number > self._forgotten
         ]
-        self._insert("seen", kept)
+        self._rows.insert("seen", kept)
         self._ids.clear()
-
-    def _peer_checksum(self, peer: Peer) -> int:
-        return rows.of_peer(peer.kind.encode(), peer.name.encode())
-
-    def _check(self, table: str, *row: Any) -> None:
-        """Stop at damage that has come since the store was opened; the next start tells all."""
-        if not rows.BY_NAME[table].is_whole(
-            [rows.Text(value.encode()) if type(value) is str else value for value in row]
-        ):
-            raise self._damaged()
-
-    def _damaged(self) -> StoreError:
-        return StoreError(
-            "a row is damaged, and it was whole when the store was opened; see to the disk, "
-            "then to the store (kbn store check)",
-            path=self._path,
-        )
-
-    def _insert(self, table: str, checked: Sequence[tuple[Any, ...]]) -> None:
-        """Add rows, the last column of each being its checksum."""
-        if not checked:
-            return
-        self._write_many(INSERT[table], checked)
-        self._file.tally.add(table, [row[-1] for row in checked])
-
-    def _remove(self, table: str, which: str, *arguments: object, also: str = "") -> list[Any]:
-        """Remove rows; the checksum of each, and what else is asked for."""
-        returning = f"checksum, {also}" if also else "checksum"
-        removed = self._write(
-            f"DELETE FROM {table} WHERE {which} RETURNING {returning}", *arguments
-        )
-        if removed:
-            self._file.tally.remove(table, [row[0] for row in removed])
-        return removed
-
-    def _query(self, statement: str, *arguments: object) -> list[Any]:
-        try:
-            return self._connection.execute(statement, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(f"{error.object!r} is not valid Unicode text") from None
-
-    def _write(self, statement: str, *arguments: object) -> list[Any]:
-        self._begin()
-        return self._query(statement, *arguments)
-
-    def _write_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
-        """Do it for every row; how many rows of the table were changed."""
-        if not rows:
-            return 0
-        self._begin()
-        try:
-            return self._connection.executemany(statement, rows).rowcount
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _begin(self) -> None:
-        if not self._in_transaction():
-            self._query("BEGIN IMMEDIATE")
-
-    def _in_transaction(self) -> bool:
-        try:
-            return self._connection.in_transaction
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        """The error to tell; goes back to the last commit, for half a change is worse than none."""
-        with suppress(sqlite3.Error):
-            self._file.rollback()
-            self._reload()
-        self._failure = failed(error, self._path)
-        return self._failure
-
-    def _mark_failed(self, error: OSError) -> StoreError:
-        self._reload()
-        reason = error.strerror or str(error)
-        told = read_only(self._path) or f"the mark beside it cannot be written: {reason}"
-        return StoreError(told, path=self._path)
 
 
 def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:
