@@ -22,7 +22,6 @@ from kbn.broker.unacked import UnackedQueue
 from kbn.broker.wanted import Key
 from kbn.filters import Subscription
 
-
 EPOCH_UNKNOWN = 1
 """Of a neighbour that we had before a restart: it was some epoch, and those of links are larger."""
 
