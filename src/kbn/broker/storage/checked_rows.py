@@ -87,16 +87,16 @@ class CheckedRows:
 
     def replace_marks(self, marks: dict[str, bytes | None]) -> None:
         """Write marks; those without a value are removed."""
-        there = []
+        changed = []
         for name, value in marks.items():
             old = self.query("SELECT checksum FROM mark WHERE name = ?", name)
             self._file.tally.remove("mark", [checksum for (checksum,) in old])
             if value is not None:
-                there.append((name, value, rows.of_mark(name.encode(), value)))
+                changed.append((name, value, rows.of_mark(name.encode(), value)))
             elif old:
                 self._begin()
                 self.query("DELETE FROM mark WHERE name = ?", name)
-        self.insert("mark", there)
+        self.insert("mark", changed)
 
     def remove_unused_bodies(self, spans: Sequence[tuple[int, int]]) -> None:
         """Remove the publications in these spans of keys that no peer waits for any more."""
