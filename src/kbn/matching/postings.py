@@ -41,13 +41,14 @@ class RootPostings:
         ontology: Ontology,
         implications: Implications,
         witness: Callable[[Constraint], Any],
+        filter_of: Callable[[int], Filter],
     ) -> None:
         self._ontology = ontology
         self._implications = implications
         self._witness = witness
         self._posted: dict[Constraint, set[int]] = {}
         self._attributes: dict[str, _Atoms] = {}
-        self.lists = RootLists()
+        self.lists = RootLists(self._posted, filter_of)
 
     def add(self, entry: int, filter: Filter) -> None:
         for atom in dict.fromkeys(_premises(filter)):

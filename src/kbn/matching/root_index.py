@@ -38,16 +38,26 @@ class RootIndex:
         self._implications = implications
         self._query = CoverQuery(self._index)
         self._plain = PlainFilters(self._index)
-        self._postings = RootPostings(self._index.ontology, implications, self._query.witness)
         self._filters: dict[int, Filter] = {}
+        self._postings = RootPostings(
+            self._index.ontology, implications, self._query.witness, self._filters.__getitem__
+        )
         self._roots: dict[int, None] = {}
         self._last: tuple[Filter | None, bytes] = (None, b"")
+        self._last_plain: tuple[bytes, PlainCode | None] = (b"", None)
 
     def code_of(self, filter: Filter) -> bytes:
         """The filter's code; an error when it has none."""
         if self._last[0] is not filter:
             self._last = (filter, self._index.encoder.encode(filter.constraints))
         return self._last[1]
+
+    def _plain_code(self, filter: Filter) -> PlainCode | None:
+        """The filter's code taken apart; None when the filter is not plain."""
+        code = self.code_of(filter)
+        if self._last_plain[0] is not code:
+            self._last_plain = (code, self._plain.code_of(filter, code))
+        return self._last_plain[1]
 
     def add(self, root: int, filter: Filter) -> None:
         """Enter a root."""
@@ -86,11 +96,15 @@ class RootIndex:
         if self._filters.pop(entry, None) is not None:
             self.held.remove(entry)
 
+    def check_invariants(self) -> None:
+        """The lists hold the roots (slow; for tests)."""
+        self._postings.lists.check_invariants()
+
     # --- who covers it? ------------------------------------------------------------------------
 
     def covering(self, filter: Filter) -> Iterator[int]:
         """Those that cover the filter, one after another."""
-        plain = self._plain.code_of(filter, self.code_of(filter))
+        plain = self._plain_code(filter)
         found = None if plain is None else self._covering_plain(filter, plain)
         if found is None:
             candidates = self._query.candidates(filter)
@@ -99,6 +113,8 @@ class RootIndex:
             yield from self._asked(filter, entries)
             return
         groups, verdicts = found
+        if groups.shape[0] == 0:
+            return
         yield from self._entries(groups[verdicts == SURELY])
         unclear = (verdicts != SURELY) & (verdicts != NO)
         yield from self._asked(filter, self._entries(groups[unclear]))
@@ -130,7 +146,7 @@ class RootIndex:
 
     def covered(self, filter: Filter) -> list[int]:
         """The roots that the filter covers."""
-        plain = self._plain.code_of(filter, self.code_of(filter))
+        plain = self._plain_code(filter)
         if plain is not None:
             return self._covered_by_plain(filter, plain)
         covers = self._implications.covers
@@ -138,7 +154,12 @@ class RootIndex:
         return [root for root in candidates if covers(filter, self._filters[root])]
 
     def _covered_by_plain(self, filter: Filter, plain: PlainCode) -> list[int]:
-        roots = self._postings.lists.candidates(filter)
+        lists = self._postings.lists
+        few = lists.few_with_equalities(filter)
+        has_ranges = plain.words[0] >> 48
+        if few is not None and not (few and has_ranges):
+            return few  # an equality follows from the same equality alone
+        roots = lists.candidates(filter) if few is None else np.array(few, np.int64)
         if roots.shape[0] == 0:
             return []
         codes, words = self._index.groups, plain.words
