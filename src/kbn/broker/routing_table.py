@@ -1,6 +1,6 @@
 """The routing table: who wants what, and who is to be told of it.
 
-One matcher holds the subscriptions of all session clients and the announcements of all neighbours,
+One matcher holds the subscriptions of all clients and the announcements of all neighbours,
 each under the peer it came from. Each neighbour's announcements are kept beside it, fed with
 everything but the neighbour's own.
 """
