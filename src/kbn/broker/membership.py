@@ -165,6 +165,10 @@ class Membership:
     def _everything_for(self, neighbour: Neighbour) -> Iterator[None]:
         """Tell a neighbour all there is, in parts, as long as the session lasts."""
         channel = neighbour.link.channel
+        for _ in self._interests.reconsidering(neighbour):
+            yield
+            if neighbour.link.channel is not channel:
+                return
         for announce in self._interests.everything_for(neighbour):
             self._outbox.work.done += CONSTRAINT * len(announce.add)
             self._neighbours.traffic.send_to(neighbour, announce)

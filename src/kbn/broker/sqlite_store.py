@@ -1,6 +1,7 @@
 """The store in an SQLite file: what a broker must not lose outlives its process.
 
-Changes are collected and written in one transaction at `commit`. `StoreFile` has the file
+Changes go into one transaction, which `commit` ends; publications, marks and ids are collected in
+memory first. `StoreFile` has the file
 (in WAL mode), `CheckedRows` its rows; `storage/` says how damage is noticed and what is done then.
 """
 
@@ -43,7 +44,7 @@ class SqliteStore:
 
     With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
     the operating system: it survives the broker's end, but not a power failure. Not for
-    several threads at once.
+    several threads at once. `Store` says what each method does.
 
     A store that is damaged is refused with `StoreDamagedError`; with `after_damage="repair"` it is
     repaired first, and `repaired` says what that has done.
@@ -82,9 +83,9 @@ class SqliteStore:
             self._bodies
             or self._new
             or self._acked
-            or self._facts
-            or self._ids
-            or self._loose
+            or self._marks
+            or self._seen
+            or self._unreferenced
             or self._rows.failure
             or self._rows.in_transaction
         )
@@ -160,7 +161,7 @@ class SqliteStore:
     def unacked(
         self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
     ) -> list[StoredUnacked]:
-        self._bring_up(peer)
+        self._write_out(peer)
         statement = (
             "SELECT sequence, key, note, envelope, unacked.checksum, body.checksum"
             " FROM unacked LEFT JOIN body USING (key)"
@@ -185,7 +186,7 @@ class SqliteStore:
         return self._stored_bytes.get(peer, 0) + (0 if new is None else new.size)
 
     def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
-        self._bring_up(peer)
+        self._write_out(peer)
         return self._rows.query(
             "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
             " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
@@ -193,7 +194,7 @@ class SqliteStore:
         )
 
     def take_out(self, peer: Peer, sequence: int) -> None:
-        self._bring_up(peer)
+        self._write_out(peer)
         if peer not in self._stored:
             return
         self._remove_unacked(peer, "sequence = ?", clamped(sequence))
@@ -211,12 +212,12 @@ class SqliteStore:
 
     def mark(self, name: str, value: bytes) -> None:
         check_text(name)
-        self._facts[name] = value
+        self._marks[name] = value
         self._collect(len(value))
 
     def marked(self, name: str) -> bytes | None:
-        if name in self._facts:
-            return self._facts[name]
+        if name in self._marks:
+            return self._marks[name]
         found = self._rows.query("SELECT value, checksum FROM mark WHERE name = ?", name)
         if not found:
             return None
@@ -226,11 +227,11 @@ class SqliteStore:
 
     def unmark(self, name: str) -> None:
         check_text(name)
-        self._facts[name] = None
+        self._marks[name] = None
 
     def marks(self, prefix: str) -> dict[str, bytes]:
         check_text(prefix)
-        if self._facts:
+        if self._marks:
             self._flush()
         # Names with a prefix stand together, from the prefix itself on.
         statement = "SELECT name, value, checksum FROM mark WHERE name >= ? ORDER BY name"
@@ -244,13 +245,13 @@ class SqliteStore:
         check_limit(limit)
         if not self.has_seen(id):
             self._newest += 1
-            self._ids[id] = self._newest
+            self._seen[id] = self._newest
             self._collect(len(id))
         if self._newest - limit > self._forgotten:
             self._forgotten = self._newest - limit
 
     def has_seen(self, id: bytes) -> bool:
-        number = self._ids.get(id)
+        number = self._seen.get(id)
         if number is None:
             found = self._rows.query("SELECT number FROM seen WHERE id = ?", id)
             number = int(found[0][0]) if found else 0
@@ -272,8 +273,8 @@ class SqliteStore:
     def _commit(self) -> None:
         self._flush()
         self._bodies.clear()
-        self._rows.remove_unused_bodies(_spans(self._loose))
-        self._loose.clear()
+        self._rows.remove_unused_bodies(_spans(self._unreferenced))
+        self._unreferenced.clear()
         self._rows.commit()
 
     def rollback(self) -> None:
@@ -287,9 +288,9 @@ class SqliteStore:
         """Forget what was collected, and learn the little that is kept in memory from the file."""
         self._bodies: dict[int, bytes] = {}
         self._new: dict[Peer, Sequences] = {}
-        self._facts: dict[str, bytes | None] = {}
-        self._ids: dict[bytes, int] = {}
-        self._loose: set[int] = set()
+        self._marks: dict[str, bytes | None] = {}
+        self._seen: dict[bytes, int] = {}
+        self._unreferenced: set[int] = set()
         self._acked: dict[Peer, int] = {}
         self._collected_bytes = 0
         self._stored: dict[Peer, int] = {}
@@ -315,7 +316,7 @@ class SqliteStore:
             raise no_publication(key)
         return int(found[0][0])
 
-    def _bring_up(self, peer: Peer) -> None:
+    def _write_out(self, peer: Peer) -> None:
         """Bring the file to where the peer is."""
         self._apply(peer)
         if peer in self._new:
@@ -326,7 +327,7 @@ class SqliteStore:
         if new is None:
             return
         keys = new.remove_to(sequence)
-        self._loose.update(key for key in keys if key not in self._bodies)
+        self._unreferenced.update(key for key in keys if key not in self._bodies)
         if not new:
             del self._new[peer]
 
@@ -352,7 +353,7 @@ class SqliteStore:
             also="key, length(note)"
             " + (SELECT length(envelope) FROM body WHERE body.key = unacked.key)",
         )
-        self._loose.update(key for _, key, _ in removed)
+        self._unreferenced.update(key for _, key, _ in removed)
         self._stored[peer] -= len(removed)
         self._stored_bytes[peer] -= sum(size for _, _, size in removed)
         if not self._stored[peer]:
@@ -371,9 +372,9 @@ class SqliteStore:
         self._collected_bytes = 0
         self._apply_all()
         self._flush_unacked()
-        self._rows.replace_marks(self._facts)
-        self._facts.clear()
-        self._flush_ids()
+        self._rows.replace_marks(self._marks)
+        self._marks.clear()
+        self._flush_seen()
 
     def _flush_unacked(self) -> None:
         queued: list[tuple[object, ...]] = []
@@ -396,16 +397,16 @@ class SqliteStore:
             self._last[peer] = new.numbers[-1]
         self._new.clear()
 
-    def _flush_ids(self) -> None:
+    def _flush_seen(self) -> None:
         if self._forgotten:
             self._rows.remove("seen", "number <= ?", self._forgotten)
         kept = [
             (number, id, rows.of_seen(number, id))
-            for id, number in self._ids.items()
+            for id, number in self._seen.items()
             if number > self._forgotten
         ]
         self._rows.insert("seen", kept)
-        self._ids.clear()
+        self._seen.clear()
 
 
 def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:

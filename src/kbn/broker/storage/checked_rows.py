@@ -29,7 +29,7 @@ class CheckedRows:
         self._file = file
         self._connection = file.connection
         self._on_undo = on_undo
-        # Since the last commit, even if whoever made the call has dealt with it.
+        # Raised since the last commit; `commit` raises it again, even if a caller caught it.
         self.failure: StoreError | None = None
 
     @property
@@ -64,8 +64,8 @@ class CheckedRows:
 
     def damaged(self) -> StoreError:
         return StoreError(
-            "a row is damaged, and it was whole when the store was opened; see to the disk, "
-            "then to the store (kbn store check)",
+            "a row is damaged, and it was whole when the store was opened; check the disk, "
+            "then run kbn store check",
             path=self._file.path,
         )
 
@@ -87,16 +87,16 @@ class CheckedRows:
 
     def replace_marks(self, marks: dict[str, bytes | None]) -> None:
         """Write marks; those without a value are removed."""
-        there = []
+        changed = []
         for name, value in marks.items():
             old = self.query("SELECT checksum FROM mark WHERE name = ?", name)
             self._file.tally.remove("mark", [checksum for (checksum,) in old])
             if value is not None:
-                there.append((name, value, rows.of_mark(name.encode(), value)))
+                changed.append((name, value, rows.of_mark(name.encode(), value)))
             elif old:
                 self._begin()
                 self.query("DELETE FROM mark WHERE name = ?", name)
-        self.insert("mark", there)
+        self.insert("mark", changed)
 
     def remove_unused_bodies(self, spans: Sequence[tuple[int, int]]) -> None:
         """Remove the publications in these spans of keys that no peer waits for any more."""
@@ -143,7 +143,7 @@ class CheckedRows:
         self._on_undo()
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
-        """The error to tell, after going back to the last commit."""
+        """Roll back to the last commit and return the error to raise."""
         with suppress(sqlite3.Error):
             self._undo()
         self.failure = failed(error, self._file.path)
