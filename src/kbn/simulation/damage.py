@@ -88,7 +88,7 @@ class Damage:
         for name in row.told_as:
             kind, _, of = name.removeprefix("mark/").partition("/")
             if kind == "received":
-                sent = self._network.owed(of, broker)
+                sent = self._network.unacked_for(of, broker)
                 return {id for id, sequence in sent.items() if sequence <= int(row.value)}, set()
             if kind == "past":
                 return self._past(row.value) & self._on_their_way(), set()
@@ -104,7 +104,7 @@ class Damage:
 
     def _on_their_way(self) -> Ids:
         brokers = self._network.topology.brokers
-        return {id for by in brokers for to in brokers for id in self._network.owed(by, to)}
+        return {id for by in brokers for to in brokers for id in self._network.unacked_for(by, to)}
 
     def untold(self) -> str | None:
         """A spoilt row that a broker should have found when it started, if there is one."""

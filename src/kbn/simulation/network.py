@@ -321,9 +321,9 @@ class Network:
         place = self._place(name)
         return [] if place.node is not None else place.store.spoil(rng)
 
-    def owed(self, by: str, to: str) -> dict[NotificationId, int]:
+    def unacked_for(self, by: str, to: str) -> dict[NotificationId, int]:
         """What a broker keeps for another that has not acknowledged it; the sequences."""
-        return self._place(by).owed(to)
+        return self._place(by).unacked_for(to)
 
     def mend_disk(self, name: str) -> None:
         """Undo both; what was stored is safe."""

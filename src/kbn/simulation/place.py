@@ -58,7 +58,7 @@ class Place:
             self.set_clock(self.ahead_s)
         return losses
 
-    def owed(self, to: str) -> dict[NotificationId, int]:
+    def unacked_for(self, to: str) -> dict[NotificationId, int]:
         """What the disk has for another broker, with the sequence of each."""
         peer = Peer("broker", to)
         rows = self.store.unacked(peer, 0, self.store.unacked_count(peer))
