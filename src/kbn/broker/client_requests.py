@@ -181,6 +181,8 @@ class ClientRequests:
             raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
         if connect.durable and not settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if connect.durable and known is None:
+            settings.broker_limits.check_durable(self._clients.durable_count)
         if connect.when_slow == "block":
             permission.check_block()
         is_resumed = known is not None and known.epoch == connect.epoch
