@@ -32,8 +32,8 @@ def explain(
 
     \b
     Example:
-      kbn explain 'category @> podcast:Technology and duration < 600' \\
-        '{"category": {"class": "podcast:Podcasting"}, "duration": 1500}' -o podcast
+      kbn explain 'category @> podcast:Technology' \\
+        '{"category": {"class": "podcast:Podcasting"}}' -o podcast
     """
     from kbn.filters import Subscription
     from kbn.filters import explain as explained

@@ -113,7 +113,7 @@ def match(
     _print(_answers(matcher, notifications, why=why, refuse=refuse_unknown), as_json, why)
 
 
-def _print(answers: Iterator[Answer], as_json: bool, why: bool) -> None:
+def _print(answers: Iterator[Matched], as_json: bool, why: bool) -> None:
     if not as_json:
         # No table: its widths would not be known before the last of a million rows is.
         typer.echo("notification  wanted by")
@@ -162,7 +162,7 @@ def _matcher(subscriptions: Path, given: Ontology | None) -> Matcher:
     return matcher
 
 
-class Answer(NamedTuple):
+class Matched(NamedTuple):
     """Who wants one notification."""
 
     name: str
@@ -173,7 +173,9 @@ class Answer(NamedTuple):
     has_unknown_terms: bool
 
 
-def _answers(matcher: Matcher, notifications: Path, *, why: bool, refuse: bool) -> Iterator[Answer]:
+def _answers(
+    matcher: Matcher, notifications: Path, *, why: bool, refuse: bool
+) -> Iterator[Matched]:
     from kbn.cli.explain import remark_on_unknown_terms
     from kbn.filters import read_notifications
 
@@ -185,4 +187,4 @@ def _answers(matcher: Matcher, notifications: Path, *, why: bool, refuse: bool) 
         )
         keys = sorted(str(key) for key in matcher.match(notification))
         reasons = {key: matcher.explain(notification, key).reasons for key in keys} if why else {}
-        yield Answer(name, keys, reasons, unknown)
+        yield Matched(name, keys, reasons, unknown)

@@ -55,7 +55,12 @@ def chain(ontology: Ontology, first: str, second: str, kind: str = "class") -> t
 
 
 def chain_of_individual(ontology: Ontology, individual: str, kind: str) -> tuple[Link, ...]:
-    """The links from an individual by way of one of its direct types up to class `kind`."""
+    """The links from an individual by way of one of its direct types up to class `kind`.
+
+    >>> from kbn.ontology import Ontology
+    >>> chain_of_individual(Ontology.empty(), "urn:a", "urn:A")
+    ()
+    """
     if not ontology.is_instance(individual, kind):
         return ()
     lowest = sorted(ontology.direct_types(individual))
