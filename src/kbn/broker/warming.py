@@ -12,7 +12,6 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Peer
 from kbn.broker.routing_table import RoutingTable
 from kbn.filters import Notification, Subscription
-from kbn.matching.index import REBUILD_MIN
 
 # What makes every kernel run: tokens, ranges, negations, bags served from either side, and filters
 # that cover others.
@@ -35,7 +34,7 @@ WARMED_BY = (
 )
 NOTIFICATIONS = 64
 TAGS = 48
-MANY = REBUILD_MIN + 8
+MANY = 1_100  # filters, for which an index is laid out in slabs
 
 _lock = Lock()
 _is_warm = False
