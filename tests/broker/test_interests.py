@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import count
 
+from kbn.broker import interests
 from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Announce, Peer
@@ -143,3 +144,51 @@ def test_another_table_is_brought_to_what_clients_want_by_now() -> None:
     for neighbour in side.neighbours.values():
         done(side.interests.learn_again(neighbour))
         assert neighbour.told.subscriptions is table.told(neighbour.name)
+
+
+def test_a_change_that_moves_very_many_filters_takes_steps_for_its_client() -> None:
+    side, begun = Side(), list[tuple[Iterator[None], Peer | None]]()
+    side.interests.start = lambda steps, peer: begun.append((steps, peer))
+    for n in range(600):
+        side.interests.subscribe((ANN, n), Subscription.parse(f"k = {n}"))
+    assert not begun
+    side.heard("a")
+    side.interests.subscribe((ANN, 600), Subscription.parse("k any"))
+    ((steps, peer),) = begun
+    assert peer == ANN and side.heard("a")[0][:1] == ["k any"]
+    most = 0
+    for _ in steps:
+        most = max(most, sum(len(each.drop) for each in side.told["a"]))
+        side.told["a"].clear()
+    assert 0 < most <= 64
+    side.interests.unsubscribe((ANN, 600))
+    dropped = [each.drop for each in side.told["a"] if each.drop]
+    assert not dropped, "it is told until those below it are"
+    done(begun[-1][0])
+    told = side.interests.table.told("a")
+    assert told is not None and len(told.filters) == 600
+
+
+def test_what_neighbours_advertise_is_compared_in_counted_steps() -> None:
+    side = Side(gated=True)
+    work = side.interests._work
+    done(side.interests.completed(True, side.a))
+    for n in range(300):
+        side.interests.subscribe((ANN, n), Subscription.parse(f"k = {n}"))
+    assert side.heard("a") == []
+    work.limit, steps = 1_000, 0
+    for _ in side.interests.announced(advertisement(1, "k < 200"), side.a):
+        assert work.done < 1_000 + 1_000
+        work.done, steps = 0, steps + 1
+    assert steps > 10 and len(side.heard("a")) == 200
+
+
+def test_very_many_advertisements_are_not_all_compared() -> None:
+    side = Side(gated=True)
+    done(side.interests.completed(True, side.a))
+    for n in range(interests.COMPARED_MAX + 10):
+        done(side.interests.announced(advertisement(n, f"k = {n}"), side.a))
+    before = side.interests._work.done
+    side.interests.subscribe((ANN, 1), Subscription.parse("k = -1"))
+    assert side.interests._work.done - before < 10 * interests.COMPARED_MAX
+    assert side.heard("a") == [["k = -1"]], "it may as well be told"

@@ -299,6 +299,22 @@ def test_who_hears_that_it_was_left_answers_and_does_not_come_back() -> None:
     assert not Talk("b", store=store, links=links).dialled, "not after a restart either"
 
 
+def test_one_that_was_left_while_it_was_down_is_told_when_it_starts_again() -> None:
+    c_store, c_links = MemoryStore(), (LinkTo("kbn://b", name="b"),)
+    b, c = Talk("b"), Talk("c", store=c_store, links=c_links)
+    b.opened(1).say(1, *c.opened(1, link=1).say(1, Who("b")).sent(1))
+    c.say(1, *b.sent(1))
+    b.tell(events.Unlink("c"))  # c has stopped, and does not hear it
+    again = Talk("c", store=c_store, links=c_links)
+    b.opened(2).say(2, *again.opened(1, link=1).say(1, Who("b")).sent(1))
+    assert [type(each) for each in b.sent(2)] == [Bye] and not b.node.broker.neighbours
+    again.say(1, *b.sent(2))
+    assert not again.node.broker.neighbours
+    anew = Talk("c", store=c_store, links=c_links)  # started once more: that is meant
+    b.opened(3).say(3, *anew.opened(1, link=1).say(1, Who("b")).sent(1))
+    assert list(b.node.broker.neighbours) == ["c"]
+
+
 def test_who_is_refused_tries_again() -> None:
     talk = linked("b", "c")
     talk.say(1, Bye("c", 2, "check your token"))

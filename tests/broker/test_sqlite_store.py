@@ -144,8 +144,8 @@ def one_unacked(path: Path) -> SqliteStore:
 
 def test_on_a_full_disk_a_commit_fails_whole_and_earlier_ones_stay(tmp_path: Path) -> None:
     store = one_unacked(tmp_path / "broker.store")
-    ((pages,),) = store._query("PRAGMA page_count")
-    store._query(f"PRAGMA max_page_count = {pages}")
+    ((pages,),) = store._rows.query("PRAGMA page_count")
+    store._rows.query(f"PRAGMA max_page_count = {pages}")
     store.keep_client("bob", 1, "drop")
     store.ack(ANN, 1)
     store.push(BOB, 1, store.keep(bytes(1_000_000)))
@@ -161,7 +161,7 @@ def test_on_a_full_disk_a_commit_fails_whole_and_earlier_ones_stay(tmp_path: Pat
 
 def test_on_a_read_only_disk_a_commit_fails_whole(tmp_path: Path) -> None:
     store = one_unacked(tmp_path / "broker.store")
-    store._query("PRAGMA query_only = 1")
+    store._rows.query("PRAGMA query_only = 1")
     store.mark("a", b"1")
     with pytest.raises(StoreError, match="cannot be written"):
         store.commit()
@@ -193,10 +193,10 @@ def test_what_failed_between_two_commits_fails_the_commit_though_nobody_minded_i
     store.mark("before", b"1")
     store.commit()
     store.mark("acknowledged", b"2")
-    store._connection.execute("PRAGMA query_only = 1")  # as a disk that fails for a moment
+    store._file.connection.execute("PRAGMA query_only = 1")  # as a disk that fails for a moment
     with pytest.raises(StoreError):
         store.keep_client("ann", 10, "drop")
-    store._connection.execute("PRAGMA query_only = 0")
+    store._file.connection.execute("PRAGMA query_only = 0")
     store.mark("after", b"3")
     assert store.is_dirty
     with pytest.raises(StoreError):

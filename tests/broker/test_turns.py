@@ -47,9 +47,16 @@ TURN_MAX = BUDGET + 5_000
 class Turns:
     """A node and its clients; every turn is looked at."""
 
-    def __init__(self, store: Store | None = None, limits: ClientLimits | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        limits: ClientLimits | None = None,
+        silent_s: float = 30.0,
+    ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.limits = limits or ClientLimits()
+        self.silent_s = silent_s
+        self.closed: set[int] = set()
         self.now = 1.0
         self.start()
         self.heard: dict[int, list[AnyMessage]] = {}
@@ -57,7 +64,7 @@ class Turns:
         self.ids = count(1)
 
     def start(self) -> None:
-        limits = ServerLimits(turn_work=BUDGET)
+        limits = ServerLimits(turn_work=BUDGET, silent_s=self.silent_s)
         settings = NodeSettings("b", store=self.store, limits=self.limits, server_limits=limits)
         self.node = Node(settings, 1.0)
         self.node.start(1.0)
@@ -77,6 +84,8 @@ class Turns:
                     self.paused.add(id)
                 case effects.ResumeReading(id):
                     self.paused.discard(id)
+                case effects.Close(id):
+                    self.closed.add(id)
                 case _:
                     pass
         assert self.node.turns.work - before <= TURN_MAX
@@ -392,6 +401,21 @@ def test_a_client_whose_messages_cost_too_much_in_a_second_rests_and_nobody_else
         turns.run()
     assert turns.delivered(calm) == list(range(1, 901))
     assert loud not in turns.paused
+
+
+def test_a_client_that_must_rest_is_not_dropped_for_its_silence() -> None:
+    """The broker does not read from it: whatever it says to show that it lives is not heard."""
+    turns = Turns(limits=ClientLimits(work_rate=300), silent_s=1.0)
+    loud = turns.client("loud")
+    turns.run()
+    turns.say(loud, *[published(n, n) for n in range(1, 901)])
+    turns.run()
+    for _ in range(25):
+        turns.now += 0.2
+        turns.turn(events.Tick())
+        turns.run()
+        assert loud in turns.paused, "the limit is low enough for the test"
+    assert loud not in turns.closed
 
 
 def test_matching_in_parts_counts_as_the_work_of_the_publisher() -> None:

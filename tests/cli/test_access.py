@@ -85,8 +85,8 @@ def test_what_is_probably_not_meant_is_remarked_on(
     ("text", "problem"),
     [
         ("clients:\n  a: {token: s}\n  b: {token: s}\n  a: {}\n",
-         "access.yaml:4: the key 'a' stands twice, first on line 2; remove one"),
-        ("clients:\n  a: {token: s, token: t}\n", "access.yaml:2: the key 'token' stands twice"),
+         "access.yaml:4: the key 'a' occurs twice, first on line 2; remove one"),
+        ("clients:\n  a: {token: s, token: t}\n", "access.yaml:2: the key 'token' occurs twice"),
         ("clients: {a: {token: s, tokn: t}}", "clients.a.tokn: unknown key; did you mean 'token'"),
         ("clients: {a: {publish: price}}", "clients.a.publish: expected a list of attributes"),
         ("clients: {a: {limits: {queue: -1}}}", "limits.queue: expected a whole number above 0"),
@@ -115,7 +115,7 @@ def test_in_json_both_lines_of_a_key_are_told_too(tmp_path: Path, capsys: Output
     path = tmp_path / "access.json"
     path.write_text('{"clients": {\n"a": {},\n"a": {}}}')
     assert main(["access", "check", str(path)]) == 2
-    assert "access.json:3: the key 'a' stands twice, first on line 2" in capsys.readouterr().err
+    assert "access.json:3: the key 'a' occurs twice, first on line 2" in capsys.readouterr().err
 
 
 TRIED = [

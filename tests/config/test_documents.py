@@ -178,8 +178,8 @@ def test_of_very_many_mistakes_the_first_are_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("brokers: {}\nflag: yes\nflag: no\n", "o.yaml:3: the key 'flag' stands twice"),
-        ("brokers: {a: , 'a': }\n", "o.yaml:1: the key 'a' stands twice"),
+        ("brokers: {}\nflag: yes\nflag: no\n", "o.yaml:3: the key 'flag' occurs twice"),
+        ("brokers: {a: , 'a': }\n", "o.yaml:1: the key 'a' occurs twice"),
         ("brokers: {? [a] : b}\n", "o.yaml:1: a key is a text"),
         ("brokers: [\n", "o.yaml:2: not YAML"),
         ("brokers: {}\nflag:\n\tyes\n", "o.yaml:3: not YAML: "),
@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"brokers":\n {"a": {}, "a": {}}}', "o.json:2: the key 'a' stands twice"),
+        ('{"brokers":\n {"a": {}, "a": {}}}', "o.json:2: the key 'a' occurs twice"),
         ('{"brokers":\n {,}}', "o.json:2: not JSON: Expecting property name"),
         ('{"brokers":\n {"a":\n {"prot": 1}}}', "o.json:3: brokers.a.prot: unknown key"),
         ('{"brokers": {}, "rate": "1"}', "o.json:1: rate: expected a number, not '1'"),
@@ -221,7 +221,7 @@ def test_json_is_refused_likewise(tmp_path: Path, text: str, problem: str) -> No
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ('{"x": "\\ud83d\\ude00", "x": 1}', 1, "the key 'x' stands twice"),
+        ('{"x": "\\ud83d\\ude00", "x": 1}', 1, "the key 'x' occurs twice"),
         ('{"brokers": {"a":\n {"host": "\\ud83d\\ude00", "prot": 1}}}', 2, "brokers.a.prot: "),
         ('{"brokers":\n {"\\uD83D\\uDE00": {"prot": 1}}}', 2, "brokers.😀.prot: "),
         ('{"brokers": {"a":\n {"host": "\\ud83d", "prot": 1}}}', 2, "brokers.a.prot: "),
@@ -289,10 +289,10 @@ def test_a_place_knows_its_line_and_column(tmp_path: Path) -> None:
 
 def test_what_is_right_is_kept_beside_what_is_wrong(tmp_path: Path) -> None:
     root = Document.read(written(tmp_path, "brokers: {}\nflag: 3\nrate: 2\n"), "it").root
-    found, problems = root.convert_what_is_right(OverlayForm)
+    found, problems = root.convert_valid_keys(OverlayForm)
     assert found == OverlayForm(brokers={}, rate=2.0) and len(problems) == 1
     root = Document.read(written(tmp_path, "brokers: 3\nrate: 2\n"), "it").root
-    assert root.convert_what_is_right(OverlayForm)[0] is None
+    assert root.convert_valid_keys(OverlayForm)[0] is None
 
 
 def test_data_is_checked_like_a_file_and_has_no_lines() -> None:

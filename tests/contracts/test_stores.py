@@ -57,7 +57,7 @@ def kept_bodies(store: Store) -> list[int]:
         return sorted(store._safe.bodies)
     assert isinstance(store, SqliteStore)
     assert not store._bodies
-    return [key for (key,) in store._query("SELECT key FROM body ORDER BY key")]
+    return [key for (key,) in store._rows.query("SELECT key FROM body ORDER BY key")]
 
 
 class StoreAgreesWithModel(RuleBasedStateMachine):

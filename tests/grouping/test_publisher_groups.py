@@ -7,6 +7,7 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -339,6 +340,12 @@ def test_many_publishers_are_a_few_hundred_kinds() -> None:
     assert len(groups.clusters) < 386
     used = groups.connections
     assert all(len(used[key]) <= limit for key, limit in enumerate(limits))
+
+
+def test_a_limit_for_all_may_be_a_number_of_numpy() -> None:
+    limit: Any = np.int64(2)
+    groups = publisher_groups({"p": {"a", "b"}, "q": {"b", "c"}}, "3", limit)
+    assert all(len(each) <= 2 for each in groups.connections.values())
 
 
 @pytest.mark.parametrize("strategy", LIMITED)

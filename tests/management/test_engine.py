@@ -90,7 +90,6 @@ def test_policies_that_are_not_enabled_do_nothing(tmp_path: Path) -> None:
         "{name: b, every: 1 s, do: replan, enabled: false}",
     )
     assert engine.reported(info(), 1.0) == [] and engine.tick(2.0) == []
-    assert engine.next_due(2.0) is None
 
 
 def test_the_overlay_is_asked_as_it_is_after_the_report(tmp_path: Path) -> None:
@@ -129,24 +128,22 @@ def test_a_timer_asks_all_objects_at_once_when_it_is_due(tmp_path: Path) -> None
     )
     for name in ("cy", "ann", "bob"):
         engine.reported(SubscriberInfo(name, "east", None, 2.0 * (name != "bob"), 1), 1.0)
-    assert engine.next_due(5.0) == 5.0
     assert short(engine.tick(5.0)) == [
         ("all", "recluster", "ann"),
         ("all", "recluster", "cy"),
         ("ask", "request-utilisation", None),
     ]
-    assert engine.next_due(5.0) == 15.0
     assert engine.tick(14.9) == []
     assert len(engine.tick(15.0)) == 2
     assert short(engine.tick(90.0))[-1] == ("ask", "request-utilisation", None)
-    assert engine.next_due(90.0) == 100.0
+    assert engine.tick(99.9) == [] and len(engine.tick(100.0)) == 2
 
 
 def test_a_clock_that_is_set_back_does_not_put_timers_off(tmp_path: Path) -> None:
     engine = engine_with(tmp_path, "{name: a, every: 10 s, do: replan}")
     assert len(engine.tick(1_000.0)) == 1
     assert len(engine.tick(5.0)) == 1
-    assert engine.tick(6.0) == [] and engine.next_due(6.0) == 15.0
+    assert engine.tick(14.9) == [] and len(engine.tick(15.0)) == 1
 
 
 def test_choose_takes_the_one_with_the_highest_or_lowest_value(tmp_path: Path) -> None:
@@ -205,16 +202,14 @@ def test_a_rate_leaves_out_the_rest_and_tells_it_once_a_period(tmp_path: Path) -
     )
     decided = [engine.reported(info(f"s{number}"), float(number)) for number in range(10)]
     assert [len(each) for each in decided] == [1, 1, 1] + [0] * 7
-    assert engine.left_out == {"place": 7}
+    assert engine.suppressed == {"place": 7}
     assert not any(entry.status is Status.SUPPRESSED for entry in engine.log)
-    assert engine.next_due(10.0) == 63.0  # it began to leave out at 3
-    engine.tick(62.0)
+    engine.tick(62.9)  # it began to suppress at 3, and tells after a minute
     assert not any(entry.status is Status.SUPPRESSED for entry in engine.log)
     engine.tick(63.0)
     (told,) = (entry for entry in engine.log if entry.status is Status.SUPPRESSED)
     assert (told.policy, told.count, told.at) == ("place", 7, 63.0)
     assert told.detail == "at most 3 per 60 s"
-    assert engine.next_due(63.0) is None
     assert len(engine.reported(info("s10"), 64.0)) == 1
 
 
@@ -241,7 +236,7 @@ def test_not_again_for_the_same_object_too_soon(tmp_path: Path) -> None:
     assert engine.reported(info("ann"), 9.9) == []
     assert len(engine.reported(info("bob"), 9.9)) == 1
     assert len(engine.reported(info("ann"), 10.0)) == 1
-    assert engine.left_out == {"place": 0}  # it was no rate that kept it back
+    assert engine.suppressed == {"place": 0}  # it was no rate that kept it back
 
 
 def test_too_many_for_one_moment_wait_for_the_next(
@@ -255,11 +250,23 @@ def test_too_many_for_one_moment_wait_for_the_next(
     for name in "abcdef":
         engine.reported(info(name), 0.0)
     assert [each.name for each in engine.tick(1.0)] == ["a", "b"]
-    assert engine.next_due(1.0) == 1.0
     engine.reported(Departure("subscriber", "c"), 1.5)
     engine.mib.placed("subscriber", "d", "west", 1.5)  # the condition holds no more
     assert [each.name for each in engine.tick(2.0)] == ["e", "f"]
-    assert engine.tick(3.0) == [] and engine.next_due(3.0) == 3601.0
+    assert engine.tick(3.0) == []
+    assert [each.name for each in engine.tick(3601.0)] == ["a", "b"]
+
+
+def test_no_evaluation_decides_about_more_than_its_bound_and_nobody_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A timer that is due at every tick finds the same names first each time."""
+    monkeypatch.setattr(engine_module, "AT_ONCE_MAX", 2)
+    engine = engine_with(tmp_path, "{name: all, every: 1 s, of: subscriber, do: recluster}")
+    for name in "abcde":
+        engine.reported(info(name), 0.0)
+    ticks = [[each.name for each in engine.tick(float(now))] for now in range(1, 7)]
+    assert ticks == [["a", "b"], ["c", "d"], ["e"]] * 2
 
 
 def test_what_the_engine_remembers_of_objects_does_not_grow_for_ever(tmp_path: Path) -> None:

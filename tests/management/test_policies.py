@@ -170,7 +170,7 @@ def test_every_action_there_is_can_be_named_in_a_file(tmp_path: Path) -> None:
             "{name: a, on: Report, do: replan, wen: x}",
             "policies[0].wen: unknown key; did you mean 'when'?",
         ),
-        ("{name: a, on: Report, do: replan, name: b}", "'name' stands twice"),
+        ("{name: a, on: Report, do: replan, name: b}", "'name' occurs twice"),
         ("{name: a, on: BrokerInf, do: replan}", "did you mean 'BrokerInfo'?"),
         ("{name: a, on: Instruction, do: replan}", "nobody reports a Instruction"),
         ("{name: a, on: BrokerInfo, of: subscriber, do: replan}", "no such report is about"),

@@ -26,7 +26,7 @@ from kbn.errors import InvalidInputError, LimitError
 from kbn.ontology import Class, Ontology
 from kbn.placement import Medoid, RunningMedoid, SemanticMap, Weights
 from kbn.placement.finding import MedoidFinder
-from kbn.placement.running_medoid import GATHERED_MAX
+from kbn.placement.running_medoid import PENDING_MAX
 
 
 @cache
@@ -173,7 +173,7 @@ def follow(
     there: Counter[str] = Counter()
     for _ in range(changes):
         if rng.random() < 0.5:
-            coming = rng.choices(names, k=rng.choice([0, 1, 2, 5, GATHERED_MAX + 3]))
+            coming = rng.choices(names, k=rng.choice([0, 1, 2, 5, PENDING_MAX + 3]))
             there.update(coming)
             running.add(coming)
         else:

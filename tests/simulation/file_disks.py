@@ -96,10 +96,10 @@ class FileDisk(SqliteStore):
         self.repairs += self.repaired is not None
 
     def _held(self) -> Held:
-        rows = self._query(
+        rows = self._rows.query(
             "SELECT kind, name, sequence, envelope FROM unacked JOIN body USING (key)"
         )
-        subscriptions = self._query("SELECT client, id FROM subscription")
+        subscriptions = self._rows.query("SELECT client, id FROM subscription")
         return (
             {row[:3]: msgpack.decode(row[3], type=Envelope).id for row in rows},
             {(client, id) for client, id in subscriptions},

@@ -56,6 +56,8 @@ def test_nor_where_the_rules_changed_at_a_bad_moment(seed: int) -> None:
         (61200274, "dying, one way, slow, terms, vanishing"),
         (61200621, "spoilt, terms"),  # what waited for a subscription that a disk had spoilt
         (70000821, "failing, spoilt"),  # the same, at a broker that the client was leaving
+        # A neighbour came back that had not heard that it was left: a ring, without an end.
+        (80000900, "failing, terms"),
         (70002523, "clocks, failing, spoilt"),  # the mark of what a neighbour had sent was spoilt
     ],
 )

@@ -10,7 +10,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 from tests.matching.worlds import World, world_of
 
@@ -172,6 +174,20 @@ def test_rows_that_name_a_version_are_matched_at_it(spark: SparkSession, tmp_pat
         ("n2", "b", "bob"),
     ]
     assert len(rows_of(match(given.drop("version"), store))) == 4
+
+
+def test_rows_without_a_version_are_told_of_and_other_columns_of_that_name_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = SubscriptionStore.create(tmp_path / "store")
+    store.change(add=[("a", "ann", "n < 3")])
+    rows = [("n1", '{"n": 1}', 1), ("n2", '{"n": 1}', None)]
+    given = spark.createDataFrame(rows, "id string, attributes string, version int")
+    with pytest.raises(PythonException, match="have no value in the column 'version'"):
+        match(given, store).collect()
+    named = given.withColumn("version", F.lit("v1"))
+    with pytest.raises(InvalidInputError, match="whole numbers, not string; rename or drop it"):
+        match(named, store)
 
 
 def test_bad_subscriptions_are_told_of_and_the_good_ones_work(

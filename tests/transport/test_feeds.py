@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
 from kbn.broker.client import Delivered
 from kbn.broker.messages import Deliver, Envelope
 from kbn.errors import InvalidInputError, TransportError
+from kbn.transport.feed import Feed
 from kbn.transport.feeds import Feeds
 from kbn.transport.item import Item
 from kbn.transport.pending import Pending
@@ -86,6 +88,19 @@ def test_an_objection_reaches_the_feed_it_is_about() -> None:
     assert feeds.objected(1, error)
     assert not feeds.objected(2, error)
     assert stubs[1].problem is error
+
+
+def test_a_cancelled_feed_ends_even_if_a_broker_has_objected_to_it() -> None:
+    async def story() -> None:
+        accepted = asyncio.get_running_loop().create_future()
+        accepted.set_result(None)
+        feed = Feed(cast(Any, None), 1, accepted)
+        feed.problem = InvalidInputError("a new ontology does not know the term")
+        feed.end(None)
+        assert [each async for each in feed] == []
+        assert feed.problem is not None
+
+    asyncio.run(story())
 
 
 def test_an_answer_reaches_all_who_wait_for_it_and_nobody_else() -> None:

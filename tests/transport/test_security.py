@@ -245,7 +245,7 @@ def test_an_entry_may_have_limits_of_its_own_and_rights_to_block_and_load(tmp_pa
             r":3: clients.ann.limits.queue: expected a whole number above 0",
         ),
         ("clients:\n  ann: yes\n", r":2: clients.ann: expected token, token_sha256"),
-        ("clients:\n  ann: {}\n  ann: {}\n", r":3: the key 'ann' stands twice"),
+        ("clients:\n  ann: {}\n  ann: {}\n", r":3: the key 'ann' occurs twice"),
         ("clients: [ann]\n", r":1: clients: expected names"),
         ("users: {}\n", r":1: users: unknown key; use clients, brokers or default"),
         ("- ann\n", r":1: expected clients"),

@@ -61,7 +61,7 @@ def test_general_brokers_may_form_a_ring(tmp_path: Path) -> None:
         ("brokers: a\n", 1, "expected names"),
         ("brokers:\n  a:\nbroker: 3\n", 3, "did you mean 'brokers'"),
         ("brokers:\n  a: {prot: 1}\n", 2, "did you mean 'port'"),
-        ("brokers:\n  a:\n  a:\n", 3, "stands twice"),
+        ("brokers:\n  a:\n  a:\n", 3, "occurs twice"),
         ("brokers:\n  a: {port: 99999}\n", 2, "brokers.a.port: expected a port"),
         ("brokers:\n  a: {port: x}\n", 2, "brokers.a.port: expected a port"),
         (

@@ -32,8 +32,8 @@ class Announcements:
         gate: Gate | None = None,
     ) -> None:
         self._what = what
-        self._poset = Poset(ontology)
-        self._gate = gate
+        self._poset = Poset(ontology, in_parts=True)
+        self.gate = gate
         self._numbers: dict[Filter, int] = {}
         self._next = 1
 
@@ -44,7 +44,7 @@ class Announcements:
 
     def add(self, key: Hashable, subscription: Subscription) -> Announce | None:
         """Take one more into account; what to tell the neighbour, if anything."""
-        if self._gate is not None and not self._gate(subscription):
+        if self.gate is not None and not self.gate(subscription):
             return None
         return self._told(self._poset.add(subscription, key))
 
@@ -54,16 +54,21 @@ class Announcements:
             return None
         return self._told(self._poset.remove(key))
 
-    def reconsider(self, all_of_them: Iterable[tuple[Hashable, Subscription]]) -> list[Announce]:
-        """Ask the gate again about each, after what it goes by has changed."""
-        told = []
-        for key, subscription in all_of_them:
-            passes = self._gate is None or self._gate(subscription)
-            if passes and key not in self._poset:
-                told.append(self.add(key, subscription))
-            elif not passes and key in self._poset:
-                told.append(self.remove(key))
-        return [each for each in told if each is not None]
+    def reconsider(self, key: Hashable, subscription: Subscription) -> Announce | None:
+        """Ask the gate again about one, after what it goes by has changed."""
+        passes = self.gate is None or self.gate(subscription)
+        if passes == (key in self._poset):
+            return None
+        return self._told(self._poset.add(subscription, key)) if passes else self.remove(key)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a change moved very many filters, and is not over: `go_on`."""
+        return self._poset.has_more
+
+    def go_on(self) -> Announce | None:
+        """Do another part of a change; what to tell the neighbour, if anything."""
+        return self._told(self._poset.go_on())
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._poset

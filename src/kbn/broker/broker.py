@@ -159,9 +159,20 @@ class Broker:
 
     # Neighbours.
 
-    def link(self, name: str, role: Role = "peer", token: str = "", url: str = "") -> list[Send]:
-        """Add a neighbour; `role` is what it is to us, `url` where it was expected."""
-        self._membership.link(name, role, token, url)
+    def link(
+        self,
+        name: str,
+        role: Role = "peer",
+        token: str = "",
+        url: str = "",
+        *,
+        again: bool = False,
+    ) -> list[Send]:
+        """Add a neighbour; `role` is what it is to us, `url` where it was expected.
+
+        `again`: it was one before this broker was started.
+        """
+        self._membership.link(name, role, token, url, again=again)
         return self._finish()
 
     def listens_at(self, url: str) -> None:

@@ -40,7 +40,7 @@ from kbn.filters import Subscription
 
 SENT_AT_ONCE = 128  # to one client, before others have their turn
 
-# A report of hops names no more numbers of hops, and no more publishers.
+# A report of hops has at most this many hop counts, and this many publishers.
 HOPS_REPORTED_MAX = 1024
 WITHDRAWN = "withdrawn/"
 FORMER = "former/"
@@ -102,7 +102,7 @@ class ClientSessions:
         return session
 
     def _deliveries(self, peer: Peer, how: Connect | KeptClient) -> Deliveries:
-        """What waits for a client that was not here; for a durable one, what the store has."""
+        """The delivery queue of a client without a session; for a durable one, as stored."""
         if isinstance(how, Connect) and not how.durable:
             return Deliveries(None, how.window, how.when_slow)
         deliveries = Deliveries(self._unacked_of(peer), how.window, "drop")
@@ -185,9 +185,9 @@ class ClientSessions:
         return True
 
     def make_former(self, session: ClientSession) -> None:
-        """Nothing more is to come for what a client is subscribed to, also after a restart.
+        """Stop matching for this client's subscriptions, also after a restart.
 
-        The store has it until the client has left: it says what waits for it, and may be withdrawn.
+        The store keeps them until the client has left, because queued deliveries refer to them.
         """
         session.former |= session.subscriptions
         session.subscriptions = {}
@@ -206,7 +206,7 @@ class ClientSessions:
         session.allow(permission, self._limits.changed(permission.limits))
 
     def withdraw(self, session: ClientSession, id: int) -> None:
-        """What waits for a subscription that a client may not have any more is not for it."""
+        """Drop deliveries queued for a subscription that the client may no longer have."""
         session.deliveries.withdraw(id)
         if session.is_durable:
             mark = msgpack.encode(session.deliveries.withdrawn)

@@ -13,22 +13,26 @@ from functools import partial
 from itertools import chain, count
 
 from kbn.broker.announcements import Announcements
-from kbn.broker.messages import Announce
+from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.routing_table import Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, Work
+from kbn.broker.work import CHANGED, COMPARED, MOVED, RECONSIDERED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
+
+COMPARED_MAX = 1_000
+"""With so many filters that a neighbour's side advertises one that is wanted is compared."""
 
 
 class Interests:
     """Who wants and who advertises what.
 
     `send` is given the name of a neighbour and what to tell it; `find` knows neighbours by name.
-    With `gated` a neighbour is told only of what its side advertises.
+    With `gated` a neighbour is told only of what its side advertises. `start` does something in
+    steps, while the peer waits for whom it is done.
     """
 
     def __init__(
@@ -48,6 +52,8 @@ class Interests:
         self._gated = gated
         self._reader = SubscriptionReader()
         self._keys = count(1)  # for what neighbours announce
+        self._finishing: set[tuple[bool, Peer | None]] = set()
+        self.start: Callable[[Iterator[None], Peer | None], None] = _at_once
 
     def read(self, text: str, *, is_text: bool, tokens_max: int | None = None) -> Subscription:
         """The subscription (or advertisement) in a text, or in JSON."""
@@ -58,18 +64,19 @@ class Interests:
 
     def subscribe(self, key: Key, subscription: Subscription) -> None:
         """A client wants something; a KbnError changes nothing."""
-        self._tell(self.table.add(key, subscription))
+        self._changed(self.table, self.table.add(key, subscription), key[0])
 
     def unsubscribe(self, key: Key) -> None:
-        self._tell(self.table.remove(key))
+        self._changed(self.table, self.table.remove(key), key[0])
 
     def advertise(self, key: Key, advertisement: Subscription) -> None:
         """A client may publish something; where advertisements are not used, nobody is told."""
         if self._gated:
-            self._tell(self.advertisements.add(key, advertisement))
+            register = self.advertisements
+            self._changed(register, register.add(key, advertisement), key[0])
 
     def unadvertise(self, key: Key) -> None:
-        self._tell(self.advertisements.remove(key))
+        self._changed(self.advertisements, self.advertisements.remove(key), key[0])
 
     def tidy(self, start: Callable[[Iterator[None]], None]) -> None:
         """Begin to make the table anew when too much of it is left of removed subscriptions."""
@@ -89,6 +96,7 @@ class Interests:
         The rest is left when its session ends: it says everything again in the next.
         """
         channel = neighbour.link.channel
+        is_advertised = announce.what == "advertisement"
         for number, text in announce.add:
             # An error: its ontology has a term that ours has not. While they differ it is sent
             # everything anyway, and when they agree again it announces anew.
@@ -104,8 +112,8 @@ class Interests:
                 yield
                 if neighbour.link.channel is not channel:
                     return
-        if announce.what == "advertisement":
-            self.reconsider(neighbour)
+        if is_advertised:
+            yield from self.reconsidering(neighbour)
 
     def _is_enough(self) -> bool:
         """Count a change of the table; whether the turn has done enough."""
@@ -120,24 +128,26 @@ class Interests:
         key = (neighbour.peer, next(self._keys))
         subscription = self.read(text, is_text=False)
         if announce.what == "interest":
-            self._tell(self.table.add(key, subscription))
+            self._changed(self.table, self.table.add(key, subscription), key[0])
             neighbour.announced.subscriptions[number] = key
         else:
-            self._tell(self.advertisements.add(key, subscription))
+            register = self.advertisements
+            self._changed(register, register.add(key, subscription), key[0])
             neighbour.announced.advertisements[number] = (key, subscription)
 
     def _drop(self, announce: Announce, number: int, neighbour: Neighbour) -> None:
         announced = neighbour.announced
         if announce.what == "interest":
             if (dropped := announced.subscriptions.pop(number, None)) is not None:
-                self._tell(self.table.remove(dropped))
+                self.unsubscribe(dropped)
         elif (advertised := announced.advertisements.pop(number, None)) is not None:
-            self._tell(self.advertisements.remove(advertised[0]))
+            self.unadvertise(advertised[0])
 
     def completed(self, is_complete: bool, neighbour: Neighbour) -> Iterator[None]:
         """A neighbour says whether it has announced everything."""
         neighbour.announced.is_complete = is_complete
-        return self._forget_stale(neighbour) if is_complete else iter(())
+        stale = self._forget_stale(neighbour) if is_complete else iter(())
+        return chain(stale, self.reconsidering(neighbour))
 
     def forget(self, neighbour: Neighbour) -> Iterator[None]:
         """Forget all that a neighbour wanted and advertised; its session is over."""
@@ -152,11 +162,11 @@ class Interests:
 
     def _forgetting(self, subscriptions: list[Key], advertisements: list[Key]) -> Iterator[None]:
         for key in subscriptions:
-            self._tell(self.table.remove(key))
+            self.unsubscribe(key)
             if self._is_enough():
                 yield
         for key in advertisements:
-            self._tell(self.advertisements.remove(key))
+            self.unadvertise(key)
             if self._is_enough():
                 yield
 
@@ -176,6 +186,7 @@ class Interests:
         for to_tell in register.joining(name, told):
             if to_tell is not None:
                 self._send(*to_tell)
+            self._finish_later(register, None)
             if self._is_enough():
                 yield
 
@@ -191,16 +202,21 @@ class Interests:
 
     def everything_for(self, neighbour: Neighbour) -> Iterator[Announce]:
         """All that a neighbour must be told when a session begins, in parts."""
-        if self._gated:
-            self.table.reconsider(neighbour.name)
         told = (neighbour.told.subscriptions, neighbour.told.advertisements)
         return chain.from_iterable(each.everything() for each in told if each is not None)
 
-    def reconsider(self, neighbour: Neighbour) -> None:
-        """Tell a neighbour what has become, or is no longer, worth telling it."""
-        if self._gated:
-            for announce in self.table.reconsider(neighbour.name):
-                self._send(neighbour.name, announce)
+    def reconsidering(self, neighbour: Neighbour) -> Iterator[None]:
+        """Tell a neighbour what has become, or is no longer, worth telling it; in steps."""
+        if not self._gated:
+            return
+        for to_tell in self.table.reconsidering(neighbour.name):
+            self._work.done += RECONSIDERED
+            if to_tell is not None:
+                self._work.done += CHANGED
+                self._send(*to_tell)
+            self._finish_later(self.table, None)
+            if self._work.is_spent:
+                yield
 
     def _announcements_for(self, name: str, ontology: Ontology | None) -> Announcements:
         gate = partial(self._may_be_published, name) if self._gated else None
@@ -211,16 +227,40 @@ class Interests:
         neighbour = self._find(name)
         if neighbour is None or not neighbour.announced.is_complete:
             return True
-        return any(
-            may_intersect(wanted, advertised, self.table.ontology)
+        pairs = (
+            (wanted, advertised)
             for advertisement in neighbour.announced.all_advertised()
             for advertised in advertisement.filters
             for wanted in subscription.filters
         )
+        for asked, (wanted, advertised) in enumerate(pairs):
+            self._work.done += COMPARED
+            # After so many it may as well be told: that costs traffic, and nothing is lost.
+            if asked == COMPARED_MAX or may_intersect(wanted, advertised, self.table.ontology):
+                return True
+        return False
 
-    def _tell(self, to_tell: list[ToTell]) -> None:
+    def _changed(self, register: Register, to_tell: list[ToTell], peer: Peer) -> None:
+        """Tell neighbours of a change; what is left of a large one takes turns."""
         for name, announce in to_tell:
             self._send(name, announce)
+        self._finish_later(register, peer)
+
+    def _finish_later(self, register: Register, peer: Peer | None) -> None:
+        """Have a change finished in steps, if it is not; meanwhile the peer that made it waits."""
+        if register.has_more and (register is self.table, peer) not in self._finishing:
+            self.start(self._finish(register, peer), peer)
+
+    def _finish(self, register: Register, peer: Peer | None) -> Iterator[None]:
+        finishing = (register is self.table, peer)
+        self._finishing.add(finishing)
+        while register.has_more and (register is self.table or register is self.advertisements):
+            to_tell = register.go_on()
+            self._work.done += MOVED
+            if to_tell is not None:
+                self._send(*to_tell)
+            yield
+        self._finishing.discard(finishing)
 
     # Another ontology.
 
@@ -281,3 +321,8 @@ class Interests:
             if neighbour.told.subscriptions is None:
                 return self.join(neighbour)
         return iter(())
+
+
+def _at_once(steps: Iterator[None], peer: Peer | None) -> None:
+    for _ in steps:
+        pass

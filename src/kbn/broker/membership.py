@@ -24,7 +24,7 @@ from kbn.broker.client_requests import ClientRequests
 from kbn.broker.fields import shortened
 from kbn.broker.messages import REFUGES_MAX, Bye, ByeCause, Envelope, Greet, Peer
 from kbn.broker.mover import Mover
-from kbn.broker.neighbour import Neighbour
+from kbn.broker.neighbour import EPOCH_UNKNOWN, Neighbour
 from kbn.broker.parts import Parts
 from kbn.broker.topology import Role
 from kbn.broker.work import CONSTRAINT
@@ -55,13 +55,18 @@ class Membership:
 
     # Who comes.
 
-    def link(self, name: str, role: Role, token: str, url: str) -> None:
-        """Have a neighbour, which was expected at a url (or nowhere)."""
+    def link(self, name: str, role: Role, token: str, url: str, *, again: bool) -> None:
+        """Have a neighbour, which was expected at a url (or nowhere).
+
+        One that we had before a restart is greeted `again`: it may have left us meanwhile.
+        """
         self._neighbours.check_link(name, role)
         self._neighbours.forget_leaving(name)
         late = self._meet(url, name)
         neighbour = self.add(name, role)
         neighbour.token = token
+        if again:
+            neighbour.link.epoch = max(neighbour.link.epoch, EPOCH_UNKNOWN)
         for envelope in late:
             self._router.route_late(envelope, neighbour)
         self.tell_complete()
@@ -85,7 +90,8 @@ class Membership:
         """A broker nobody told us of greets: take it in, or tell it why not."""
         left = self._neighbours.left(name)
         if greet.heard and left is not None:
-            # It does not know that we have left it; one that comes anew is welcome.
+            # It was our neighbour, and does not know that we have left it; one that comes anew is
+            # welcome.
             self.say_bye(name, "this broker has left you", left)
             return None
         try:
@@ -159,6 +165,10 @@ class Membership:
     def _everything_for(self, neighbour: Neighbour) -> Iterator[None]:
         """Tell a neighbour all there is, in parts, as long as the session lasts."""
         channel = neighbour.link.channel
+        for _ in self._interests.reconsidering(neighbour):
+            yield
+            if neighbour.link.channel is not channel:
+                return
         for announce in self._interests.everything_for(neighbour):
             self._outbox.work.done += CONSTRAINT * len(announce.add)
             self._neighbours.traffic.send_to(neighbour, announce)

@@ -356,7 +356,8 @@ class Who(Message, frozen=True, tag="who"):
 
 
 class Greet(Message, frozen=True, tag="greet"):
-    """Who speaks, in which epoch, and which of the other's epochs it answers to (0: none yet).
+    """Who speaks, in which epoch, and which of the other's epochs it answers to (0: none yet, 1:
+    one that it has forgotten).
 
     `role` is what the speaker is to the other. `view` names the spanning tree it believes in
     (general peers only), `states` what it knows of others' links. A session stands when each has

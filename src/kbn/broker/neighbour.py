@@ -22,12 +22,16 @@ from kbn.broker.unacked import UnackedQueue
 from kbn.broker.wanted import Key
 from kbn.filters import Subscription
 
+EPOCH_UNKNOWN = 1
+"""Of a neighbour that we had before a restart: it was some epoch, and those of links are larger."""
+
 
 @dataclass(slots=True)
 class Link:
     """The state of a link; `channel` is there while a session stands.
 
-    `our_epoch` is the one we greet with. `agrees`: the neighbour reasons with our ontology.
+    `our_epoch` is the one we greet with, `epoch` the neighbour's as far as we have heard of one.
+    `agrees`: the neighbour reasons with our ontology.
     """
 
     our_epoch: int

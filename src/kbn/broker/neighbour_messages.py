@@ -105,9 +105,9 @@ class NeighbourMessages:
                 announced = self._interests.announced(body, neighbour)
                 self._router.chores.start(announced, neighbour.peer)
             case Complete(is_complete):
-                self._router.chores.start(self._interests.completed(is_complete, neighbour))
+                completed = self._interests.completed(is_complete, neighbour)
+                self._router.chores.start(completed, neighbour.peer)
                 self._membership.tell_complete()
-                self._interests.reconsider(neighbour)
             case Wave():
                 self._mover.waved(body, neighbour.name)
             case Echo(origin, kind=kind):

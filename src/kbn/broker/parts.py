@@ -86,6 +86,7 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
     fan_outs = FanOuts(clients, store, sequences, aside, outbox.work)
     router = Router(store, outbox, clients, neighbours, interests, room, fan_outs)
     router.uses_advertisements = settings.advertisements
+    interests.start = router.chores.start
     shape = Shape(neighbours, store, adapts=settings.adapts)
     return Parts(
         name, epoch, settings, store, sequences, outbox, aside, clients, neighbours, shape,

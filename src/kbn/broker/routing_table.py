@@ -1,13 +1,13 @@
 """The routing table: who wants what, and who is to be told of it.
 
-One matcher holds the subscriptions of all session clients and the announcements of all neighbours,
+One matcher holds the subscriptions of all clients and the announcements of all neighbours,
 each under the peer it came from. Each neighbour's announcements are kept beside it, fed with
 everything but the neighbour's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from weakref import WeakSet
 
@@ -30,6 +30,7 @@ class Register:
     def __init__(self) -> None:
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
+        self._unfinished: dict[str, Announcements] = {}
         # Neighbours that are not told of each other's (see `broker_move.py`).
         self.apart: frozenset[str] = frozenset()
 
@@ -46,15 +47,40 @@ class Register:
     def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
         """Enter one; whom to tell what."""
         self._entries[key] = subscription
-        told = ((name, a.add(key, subscription)) for name, a in self._others(key[0]))
-        return [(name, announce) for name, announce in told if announce is not None]
+        return self._told_by(lambda each: each.add(key, subscription), key[0])
 
     def remove(self, key: Key) -> list[ToTell]:
         """Take one out, if it is there; whom to tell what."""
         if self._entries.pop(key, None) is None:
             return []
-        told = ((name, a.remove(key)) for name, a in self._others(key[0]))
-        return [(name, announce) for name, announce in told if announce is not None]
+        return self._told_by(lambda each: each.remove(key), key[0])
+
+    def _told_by(
+        self, change: Callable[[Announcements], Announce | None], source: Peer
+    ) -> list[ToTell]:
+        found = []
+        for name, announcements in self._others(source):
+            announce = change(announcements)
+            if announce is not None:
+                found.append((name, announce))
+            if announcements.has_more:
+                self._unfinished[name] = announcements
+        return found
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a change moved very many filters, and is not over: `go_on`."""
+        return bool(self._unfinished)
+
+    def go_on(self) -> ToTell | None:
+        """Do another part of a change; whom to tell what."""
+        name, announcements = self._unfinished.popitem()
+        if self._told.get(name) is not announcements:
+            return None
+        announce = announcements.go_on()
+        if announcements.has_more:
+            self._unfinished[name] = announcements
+        return None if announce is None else (name, announce)
 
     def join(self, name: str, announcements: Announcements) -> None:
         """A neighbour joins that is to be told."""
@@ -67,13 +93,15 @@ class Register:
         What is entered and taken out between the steps is told as always.
         """
         self._told[name] = announcements
-        for key, _ in list(self._not_from(name)):
+        for key in list(self._entries):
             subscription = self._entries.get(key)
-            if subscription is None or key in announcements:
+            if subscription is None or key in announcements or not self._is_for(name, key):
                 continue
             if self._told.get(name) is not announcements:
                 return
             announce = announcements.add(key, subscription)
+            if announcements.has_more:
+                self._unfinished[name] = announcements
             yield None if announce is None else (name, announce)
 
     @property
@@ -89,10 +117,19 @@ class Register:
         """A neighbour is to be told nothing more."""
         self._told.pop(name, None)
 
-    def reconsider(self, name: str) -> list[Announce]:
-        """What a neighbour must be told now that what its gate goes by has changed."""
+    def reconsidering(self, name: str) -> Iterator[ToTell | None]:
+        """What a neighbour must be told now that what its gate goes by has changed; in steps."""
         announcements = self._told.get(name)
-        return [] if announcements is None else announcements.reconsider(self._not_from(name))
+        for key in [] if announcements is None else list(self._entries):
+            if announcements is None or self._told.get(name) is not announcements:
+                return
+            subscription = self._entries.get(key)
+            if subscription is None or not self._is_for(name, key):
+                continue
+            announce = announcements.reconsider(key, subscription)
+            if announcements.has_more:
+                self._unfinished[name] = announcements
+            yield None if announce is None else (name, announce)
 
     def _others(self, source: Peer) -> Iterable[tuple[str, Announcements]]:
         if source.kind == "client":
@@ -103,12 +140,11 @@ class Register:
             if name != source.name and not (name in self.apart and source.name in self.apart)
         )
 
-    def _not_from(self, name: str) -> Iterator[tuple[Key, Subscription]]:
-        for key, subscription in self._entries.items():
-            kind, source = key[0]
-            is_apart = name in self.apart and source in self.apart
-            if kind == "client" or (source != name and not is_apart):
-                yield key, subscription
+    def _is_for(self, name: str, key: Key) -> bool:
+        """Whether a neighbour is to be told of what has this key."""
+        kind, source = key[0]
+        is_apart = name in self.apart and source in self.apart
+        return kind == "client" or (source != name and not is_apart)
 
 
 class RoutingTable(Register):
@@ -122,7 +158,7 @@ class RoutingTable(Register):
         super().__init__()
         self.ontology = ontology
         self._matcher = Matcher(ontology)
-        self._poset = Poset(ontology) if keeps_roots else None
+        self._poset = Poset(ontology, in_parts=True) if keeps_roots else None
         self._fresh: Matcher | None = None  # being made, to take the place of the other
         self._made_bytes = self._removed = self._versions = 0
         self._wanting: dict[int, list[Key]] = {}
@@ -165,6 +201,17 @@ class RoutingTable(Register):
             if self._poset is not None:
                 self._poset.remove(key)
         return super().remove(key)
+
+    @property
+    def has_more(self) -> bool:
+        """`Register.has_more`."""
+        return super().has_more or (self._poset is not None and self._poset.has_more)
+
+    def go_on(self) -> ToTell | None:
+        """`Register.go_on`."""
+        if self._poset is not None and self._poset.has_more:
+            self._poset.go_on()
+        return super().go_on() if super().has_more else None
 
     @property
     def version(self) -> int:

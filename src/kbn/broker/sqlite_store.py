@@ -1,22 +1,22 @@
 """The store in an SQLite file: what a broker must not lose outlives its process.
 
-Changes are collected and written in one transaction at `commit`. `StoreFile` has the file, which is
-in WAL mode; `storage/` says how damage to it is noticed, and what is done then.
+Changes go into one transaction, which `commit` ends; publications, marks and ids are collected in
+memory first. `StoreFile` has the file
+(in WAL mode), `CheckedRows` its rows; `storage/` says how damage is noticed and what is done then.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from kbn.broker.messages import Peer
 from kbn.broker.storage import VERSIONS, AfterDamage, Repaired, StoreFile, StoreVersion, Sync, rows
+from kbn.broker.storage.checked_rows import CheckedRows
 from kbn.broker.storage.opening import failed
-from kbn.broker.storage.writable import read_only
 from kbn.broker.store import (
     INTEGER_MAX,
     KeptClient,
@@ -38,16 +38,13 @@ from kbn.errors import InvalidInputError
 _COLLECTED_BYTES_MAX = 16 * 2**20
 _BYTES_PER_ROW = 200
 
-INSERT = {table.name: table.insert for table in rows.TABLES}
-INSERT["mark"] = INSERT["mark"].replace("INSERT", "INSERT OR REPLACE")
-
 
 class SqliteStore:
     """A store in a file, for one broker at a time; others may read the file meanwhile.
 
     With `sync="full"` a commit has reached the disk when it returns. With "normal" it has reached
     the operating system: it survives the broker's end, but not a power failure. Not for
-    several threads at once.
+    several threads at once. `Store` says what each method does.
 
     A store that is damaged is refused with `StoreDamagedError`; with `after_damage="repair"` it is
     repaired first, and `repaired` says what that has done.
@@ -67,15 +64,13 @@ class SqliteStore:
     ) -> None:
         if sync not in ("normal", "full"):
             raise InvalidInputError(f"sync is 'normal' or 'full', not {sync!r}")
-        self._path = str(path)
-        self._file = StoreFile(self._path, sync, after_damage, versions)
-        self._connection = self._file.connection
-        self._failure: StoreError | None = None  # since the last commit, whoever has minded it
+        self._file = StoreFile(str(path), sync, after_damage, versions)
+        self._rows = CheckedRows(self._file, on_undo=self._reload)
         try:
             self._reload()
         except sqlite3.Error as error:
-            self._connection.close()
-            raise failed(error, self._path) from error
+            self._file.connection.close()
+            raise failed(error, str(path)) from error
 
     @property
     def repaired(self) -> Repaired | None:
@@ -88,53 +83,53 @@ class SqliteStore:
             self._bodies
             or self._new
             or self._acked
-            or self._facts
-            or self._ids
-            or self._loose
-            or self._failure
-            or self._in_transaction()
+            or self._marks
+            or self._seen
+            or self._unreferenced
+            or self._rows.failure
+            or self._rows.in_transaction
         )
 
     def clients(self) -> list[KeptClient]:
         kept = {}
-        for name, window, when_slow, checksum in self._query(
+        for name, window, when_slow, checksum in self._rows.query(
             "SELECT name, window, when_slow, checksum FROM client ORDER BY name"
         ):
-            self._check("client", name, window, when_slow, checksum)
+            self._rows.check("client", name, window, when_slow, checksum)
             kept[name] = KeptClient(name, window, when_slow)
-        for client, id, json, checksum in self._query(
+        for client, id, json, checksum in self._rows.query(
             "SELECT client, id, json, checksum FROM subscription ORDER BY client, id"
         ):
-            self._check("subscription", client, id, json, checksum)
+            self._rows.check("subscription", client, id, json, checksum)
             if client not in kept:
-                raise self._damaged()
+                raise self._rows.damaged()
             kept[client].subscriptions[id] = json
         return list(kept.values())
 
     def keep_client(self, name: str, window: int, when_slow: str) -> None:
         check_number(window)
         check_text(name)
-        self._remove("client", "name = ?", name)
+        self._rows.remove("client", "name = ?", name)
         checksum = rows.of_client(name.encode(), window, when_slow.encode())
-        self._insert("client", [(name, window, when_slow, checksum)])
+        self._rows.insert("client", [(name, window, when_slow, checksum)])
 
     def forget_client(self, name: str) -> None:
-        self._remove("subscription", "client = ?", name)
-        self._remove("client", "name = ?", name)
+        self._rows.remove("subscription", "client = ?", name)
+        self._rows.remove("client", "name = ?", name)
         self.forget_unacked(Peer("client", name))
 
     def keep_subscription(self, client: str, id: int, subscription_json: str) -> None:
         check_number(id)
         check_text(subscription_json)
-        if not self._query("SELECT 1 FROM client WHERE name = ?", client):
+        if not self._rows.query("SELECT 1 FROM client WHERE name = ?", client):
             raise no_client(client)
-        self._remove("subscription", "client = ? AND id = ?", client, id)
+        self._rows.remove("subscription", "client = ? AND id = ?", client, id)
         checksum = rows.of_subscription(client.encode(), id, subscription_json.encode())
-        self._insert("subscription", [(client, id, subscription_json, checksum)])
+        self._rows.insert("subscription", [(client, id, subscription_json, checksum)])
 
     def forget_subscription(self, client: str, id: int) -> None:
         check_number(id)
-        self._remove("subscription", "client = ? AND id = ?", client, id)
+        self._rows.remove("subscription", "client = ? AND id = ?", client, id)
 
     def keep(self, envelope_bytes: bytes) -> int:
         self._key += 1
@@ -158,31 +153,27 @@ class SqliteStore:
 
     @property
     def used_bytes(self) -> int:
-        ((pages,),) = self._query("PRAGMA page_count")
-        ((free,),) = self._query("PRAGMA freelist_count")
-        ((size,),) = self._query("PRAGMA page_size")
+        ((pages,),) = self._rows.query("PRAGMA page_count")
+        ((free,),) = self._rows.query("PRAGMA freelist_count")
+        ((size,),) = self._rows.query("PRAGMA page_size")
         return int((pages - free) * size) + self._collected_bytes
 
     def unacked(
         self, peer: Peer, after: int, count: int, bytes_max: int = INTEGER_MAX
     ) -> list[StoredUnacked]:
-        self._bring_up(peer)
+        self._write_out(peer)
         statement = (
             "SELECT sequence, key, note, envelope, unacked.checksum, body.checksum"
             " FROM unacked LEFT JOIN body USING (key)"
             " WHERE kind = ? AND name = ? AND sequence > ? ORDER BY sequence LIMIT ?"
         )
-        arguments = (*peer, clamped(after), clamped(max(count, 0)))
-        try:
-            found = self._connection.execute(statement, arguments)
-            return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        found = self._rows.each(statement, *peer, clamped(after), clamped(max(count, 0)))
+        return up_to_bytes(bytes_max, (self._whole(peer, each) for each in found))
 
     def _whole(self, peer: Peer, found: tuple[Any, ...]) -> StoredUnacked:
         sequence, key, note, envelope, of_row, of_body = found
-        self._check("unacked", *peer, sequence, key, note, of_row)
-        self._check("body", key, envelope, of_body)
+        self._rows.check("unacked", *peer, sequence, key, note, of_row)
+        self._rows.check("body", key, envelope, of_body)
         return StoredUnacked(sequence, key, note, envelope)
 
     def unacked_count(self, peer: Peer) -> int:
@@ -195,21 +186,21 @@ class SqliteStore:
         return self._stored_bytes.get(peer, 0) + (0 if new is None else new.size)
 
     def oldest(self, peer: Peer, count: int) -> list[tuple[int, int]]:
-        self._bring_up(peer)
-        return self._query(
+        self._write_out(peer)
+        return self._rows.query(
             "SELECT sequence, length(envelope) + length(note) FROM unacked JOIN body USING (key)"
             " WHERE kind = ? AND name = ? ORDER BY sequence LIMIT ?",
             *(*peer, clamped(max(count, 0))),
         )
 
     def take_out(self, peer: Peer, sequence: int) -> None:
-        self._bring_up(peer)
+        self._write_out(peer)
         if peer not in self._stored:
             return
         self._remove_unacked(peer, "sequence = ?", clamped(sequence))
         if peer in self._stored:
             find = "SELECT max(sequence) FROM unacked WHERE kind = ? AND name = ?"
-            ((self._last[peer],),) = self._query(find, *peer)
+            ((self._last[peer],),) = self._rows.query(find, *peer)
 
     def ack(self, peer: Peer, sequence: int) -> None:
         self._ack_new(peer, sequence)
@@ -221,93 +212,74 @@ class SqliteStore:
 
     def mark(self, name: str, value: bytes) -> None:
         check_text(name)
-        self._facts[name] = value
+        self._marks[name] = value
         self._collect(len(value))
 
     def marked(self, name: str) -> bytes | None:
-        if name in self._facts:
-            return self._facts[name]
-        found = self._query("SELECT value, checksum FROM mark WHERE name = ?", name)
+        if name in self._marks:
+            return self._marks[name]
+        found = self._rows.query("SELECT value, checksum FROM mark WHERE name = ?", name)
         if not found:
             return None
         ((value, checksum),) = found
-        self._check("mark", name, value, checksum)
+        self._rows.check("mark", name, value, checksum)
         return bytes(value)
 
     def unmark(self, name: str) -> None:
         check_text(name)
-        self._facts[name] = None
+        self._marks[name] = None
 
     def marks(self, prefix: str) -> dict[str, bytes]:
         check_text(prefix)
-        if self._facts:
+        if self._marks:
             self._flush()
         # Names with a prefix stand together, from the prefix itself on.
         statement = "SELECT name, value, checksum FROM mark WHERE name >= ? ORDER BY name"
-        try:
-            found = self._connection.execute(statement, (prefix,))
-            wanted = list(takewhile(lambda fact: fact[0].startswith(prefix), found))
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
+        found = self._rows.each(statement, prefix)
+        wanted = list(takewhile(lambda fact: fact[0].startswith(prefix), found))
         for row in wanted:
-            self._check("mark", *row)
+            self._rows.check("mark", *row)
         return {name: value for name, value, _ in wanted}
 
     def saw(self, id: bytes, limit: int) -> None:
         check_limit(limit)
         if not self.has_seen(id):
             self._newest += 1
-            self._ids[id] = self._newest
+            self._seen[id] = self._newest
             self._collect(len(id))
         if self._newest - limit > self._forgotten:
             self._forgotten = self._newest - limit
 
     def has_seen(self, id: bytes) -> bool:
-        number = self._ids.get(id)
+        number = self._seen.get(id)
         if number is None:
-            found = self._query("SELECT number FROM seen WHERE id = ?", id)
+            found = self._rows.query("SELECT number FROM seen WHERE id = ?", id)
             number = int(found[0][0]) if found else 0
         return number > self._forgotten
 
     def commit(self) -> None:
         if not self.is_dirty:
             return
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        if self._rows.failure is not None:
+            failure, self._rows.failure = self._rows.failure, None
             self.rollback()
             raise failure
         try:
             self._commit()
         except StoreError:
-            self._failure = None
+            self._rows.failure = None
             raise
 
     def _commit(self) -> None:
         self._flush()
         self._bodies.clear()
-        removed = self._write_many(
-            "DELETE FROM body WHERE key BETWEEN ? AND ?"
-            " AND NOT EXISTS (SELECT 1 FROM unacked WHERE unacked.key = body.key)",
-            _spans(self._loose),
-        )
-        self._file.tally.rows["body"] -= removed
-        self._loose.clear()
-        if self._in_transaction():
-            try:
-                self._file.commit()
-            except sqlite3.Error as error:
-                raise self._failed(error) from error
-            except OSError as error:
-                raise self._mark_failed(error) from error
+        self._rows.remove_unused_bodies(_spans(self._unreferenced))
+        self._unreferenced.clear()
+        self._rows.commit()
 
     def rollback(self) -> None:
         if self.is_dirty:
-            self._failure = None
-            try:
-                self._file.rollback()
-                self._reload()
-            except sqlite3.Error as error:
-                raise failed(error, self._path) from error
+            self._rows.rollback()
 
     def close(self) -> None:
         self._file.close()
@@ -316,15 +288,15 @@ class SqliteStore:
         """Forget what was collected, and learn the little that is kept in memory from the file."""
         self._bodies: dict[int, bytes] = {}
         self._new: dict[Peer, Sequences] = {}
-        self._facts: dict[str, bytes | None] = {}
-        self._ids: dict[bytes, int] = {}
-        self._loose: set[int] = set()
+        self._marks: dict[str, bytes | None] = {}
+        self._seen: dict[bytes, int] = {}
+        self._unreferenced: set[int] = set()
         self._acked: dict[Peer, int] = {}
         self._collected_bytes = 0
         self._stored: dict[Peer, int] = {}
         self._stored_bytes: dict[Peer, int] = {}
         self._last: dict[Peer, int] = {}
-        execute = self._connection.execute
+        execute = self._file.connection.execute
         for kind, name, count, last, size in execute(
             "SELECT kind, name, count(*), max(sequence), sum(length(note) + length(envelope))"
             " FROM unacked JOIN body USING (key) GROUP BY kind, name"
@@ -339,12 +311,12 @@ class SqliteStore:
     def _size_of(self, key: int) -> int:
         """The bytes of a publication that is in the file."""
         check_number(key)
-        found = self._query("SELECT length(envelope) FROM body WHERE key = ?", key)
+        found = self._rows.query("SELECT length(envelope) FROM body WHERE key = ?", key)
         if not found:
             raise no_publication(key)
         return int(found[0][0])
 
-    def _bring_up(self, peer: Peer) -> None:
+    def _write_out(self, peer: Peer) -> None:
         """Bring the file to where the peer is."""
         self._apply(peer)
         if peer in self._new:
@@ -355,7 +327,7 @@ class SqliteStore:
         if new is None:
             return
         keys = new.remove_to(sequence)
-        self._loose.update(key for key in keys if key not in self._bodies)
+        self._unreferenced.update(key for key in keys if key not in self._bodies)
         if not new:
             del self._new[peer]
 
@@ -374,14 +346,14 @@ class SqliteStore:
             self._remove_unacked(peer, "sequence <= ?", sequence)
 
     def _remove_unacked(self, peer: Peer, which: str, sequence: int) -> None:
-        removed = self._remove(
+        removed = self._rows.remove(
             "unacked",
             f"kind = ? AND name = ? AND {which}",
             *(*peer, sequence),
             also="key, length(note)"
             " + (SELECT length(envelope) FROM body WHERE body.key = unacked.key)",
         )
-        self._loose.update(key for _, key, _ in removed)
+        self._unreferenced.update(key for _, key, _ in removed)
         self._stored[peer] -= len(removed)
         self._stored_bytes[peer] -= sum(size for _, _, size in removed)
         if not self._stored[peer]:
@@ -400,22 +372,23 @@ class SqliteStore:
         self._collected_bytes = 0
         self._apply_all()
         self._flush_unacked()
-        self._flush_facts()
-        self._flush_ids()
+        self._rows.replace_marks(self._marks)
+        self._marks.clear()
+        self._flush_seen()
 
     def _flush_unacked(self) -> None:
         queued: list[tuple[object, ...]] = []
         bodies: dict[int, bytes] = {}
         for peer, new in self._new.items():
-            begins = self._peer_checksum(peer)
+            begins = rows.of_peer(peer.kind.encode(), peer.name.encode())
             for sequence, key, note in new.after(-INTEGER_MAX - 2, len(new)):
                 checksum = rows.of_queued(begins, sequence, key, note)
                 queued.append((*peer, sequence, key, note, checksum))
                 if key in self._bodies:
                     bodies[key] = self._bodies[key]
         checked = [(key, body, rows.of_body(key, body)) for key, body in bodies.items()]
-        self._insert("body", checked)
-        self._insert("unacked", queued)
+        self._rows.insert("body", checked)
+        self._rows.insert("unacked", queued)
         for key in bodies:
             del self._bodies[key]
         for peer, new in self._new.items():
@@ -424,108 +397,16 @@ class SqliteStore:
             self._last[peer] = new.numbers[-1]
         self._new.clear()
 
-    def _flush_facts(self) -> None:
-        there = []
-        for name, value in self._facts.items():
-            old = self._query("SELECT checksum FROM mark WHERE name = ?", name)
-            self._file.tally.remove("mark", [checksum for (checksum,) in old])
-            if value is not None:
-                there.append((name, value, rows.of_mark(name.encode(), value)))
-            elif old:
-                self._write("DELETE FROM mark WHERE name = ?", name)
-        self._insert("mark", there)
-        self._facts.clear()
-
-    def _flush_ids(self) -> None:
+    def _flush_seen(self) -> None:
         if self._forgotten:
-            self._remove("seen", "number <= ?", self._forgotten)
+            self._rows.remove("seen", "number <= ?", self._forgotten)
         kept = [
             (number, id, rows.of_seen(number, id))
-            for id, number in self._ids.items()
+            for id, number in self._seen.items()
             if number > self._forgotten
         ]
-        self._insert("seen", kept)
-        self._ids.clear()
-
-    def _peer_checksum(self, peer: Peer) -> int:
-        return rows.of_peer(peer.kind.encode(), peer.name.encode())
-
-    def _check(self, table: str, *row: Any) -> None:
-        """Stop at damage that has come since the store was opened; the next start tells all."""
-        if not rows.BY_NAME[table].is_whole(
-            [rows.Text(value.encode()) if type(value) is str else value for value in row]
-        ):
-            raise self._damaged()
-
-    def _damaged(self) -> StoreError:
-        return StoreError(
-            "a row is damaged, and it was whole when the store was opened; see to the disk, "
-            "then to the store (kbn store check)",
-            path=self._path,
-        )
-
-    def _insert(self, table: str, checked: Sequence[tuple[Any, ...]]) -> None:
-        """Add rows, the last column of each being its checksum."""
-        if not checked:
-            return
-        self._write_many(INSERT[table], checked)
-        self._file.tally.add(table, [row[-1] for row in checked])
-
-    def _remove(self, table: str, which: str, *arguments: object, also: str = "") -> list[Any]:
-        """Remove rows; the checksum of each, and what else is asked for."""
-        returning = f"checksum, {also}" if also else "checksum"
-        removed = self._write(
-            f"DELETE FROM {table} WHERE {which} RETURNING {returning}", *arguments
-        )
-        if removed:
-            self._file.tally.remove(table, [row[0] for row in removed])
-        return removed
-
-    def _query(self, statement: str, *arguments: object) -> list[Any]:
-        try:
-            return self._connection.execute(statement, arguments).fetchall()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(f"{error.object!r} is not valid Unicode text") from None
-
-    def _write(self, statement: str, *arguments: object) -> list[Any]:
-        self._begin()
-        return self._query(statement, *arguments)
-
-    def _write_many(self, statement: str, rows: Sequence[tuple[object, ...]]) -> int:
-        """Do it for every row; how many rows of the table were changed."""
-        if not rows:
-            return 0
-        self._begin()
-        try:
-            return self._connection.executemany(statement, rows).rowcount
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _begin(self) -> None:
-        if not self._in_transaction():
-            self._query("BEGIN IMMEDIATE")
-
-    def _in_transaction(self) -> bool:
-        try:
-            return self._connection.in_transaction
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        """The error to tell; goes back to the last commit, for half a change is worse than none."""
-        with suppress(sqlite3.Error):
-            self._file.rollback()
-            self._reload()
-        self._failure = failed(error, self._path)
-        return self._failure
-
-    def _mark_failed(self, error: OSError) -> StoreError:
-        self._reload()
-        reason = error.strerror or str(error)
-        told = read_only(self._path) or f"the mark beside it cannot be written: {reason}"
-        return StoreError(told, path=self._path)
+        self._rows.insert("seen", kept)
+        self._seen.clear()
 
 
 def _spans(keys: Iterable[int]) -> list[tuple[int, int]]:

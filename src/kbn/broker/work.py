@@ -19,6 +19,9 @@ BYTES_SENT = 1024  # bytes of a message for one unit
 CONSTRAINT = 12  # reading, entering or removing one constraint of a subscription
 ELEMENT = 15  # the same for an element of a bag
 CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
+MOVED = 4_000  # a part of a change that moves very many filters in covering order
+COMPARED = 8  # what is wanted with what is advertised
+RECONSIDERED = 3  # looking whether a neighbour is to be told of a subscription, besides
 CONNECTED = 50  # admitting a peer
 
 

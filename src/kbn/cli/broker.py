@@ -251,7 +251,7 @@ class BrokerOptions:
         if folder is not None and not folder.is_dir():
             raise typer.BadParameter(f"--ontology-folder {folder}: there is no such folder")
         if not self.name and self.port == 0 and self.store is not None:
-            raise typer.BadParameter("with a --store and --port 0, say by which --name it is known")
+            raise typer.BadParameter("with a --store and --port 0, give a --name")
 
 
 @with_options
@@ -358,7 +358,7 @@ def _limits(given: list[str]) -> tuple[ClientLimits, BrokerLimits, ServerLimits]
         name, _, value = text.partition("=")
         if name not in of:
             known = ", ".join(sorted(of))
-            raise typer.BadParameter(f"{name!r} is no limit; there are {known}")
+            raise typer.BadParameter(f"{name!r} is not a limit; the limits are {known}")
         changed[of[name]][name] = _limit_value(name, value)
     clients, broker, server = (kind(**changed[kind]) for kind in kinds)
     return clients, broker, server

@@ -19,7 +19,7 @@ import msgspec
 from kbn.config.faults import Fault, faults
 from kbn.config.problems import ConfigError, Path, Problem
 from kbn.config.trees import DataTree, Tree, YamlTree
-from kbn.config.yaml_nodes import DEPTH_MAX, NotYamlError, composed
+from kbn.config.yaml_nodes import DEPTH_MAX, SyntaxProblem, composed
 
 SIZE_MAX = 16 * 1024 * 1024
 _HIGH, _LOW = r"u[dD][89abAB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -31,7 +31,7 @@ T = TypeVar("T")
 class Document:
     """A file of configuration, or data in its place; `name` is what errors call it.
 
-    Of one that `is_secret` errors show no value: it may hold tokens, and errors go into logs.
+    Errors about a secret document show no values: it may hold tokens, and errors go to logs.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Document:
             return cls(name, _yaml_tree(text), is_secret)
         except _RepeatedKeysError as error:
             raise ConfigError(_problem(name, each) for each in error.keys) from None
-        except NotYamlError as error:
+        except SyntaxProblem as error:
             raise ConfigError([_problem(name, error)]) from None
 
     @classmethod
@@ -89,7 +89,7 @@ class Place:
 
     @property
     def column(self) -> int | None:
-        """The column at which the text stands, when it is on one line and as it is."""
+        """The column of the text, when it is on one line and written without escapes."""
         mark = self.document.tree.mark(self.path)
         return None if mark is None else mark.column
 
@@ -97,25 +97,25 @@ class Place:
         """The plain data here; an empty document is an empty mapping."""
         try:
             found = self.document.tree.plain(self.path, type)
-        except NotYamlError as error:
+        except SyntaxProblem as error:
             raise ConfigError([_problem(self.document.name, error)]) from None
         return {} if found is None and not self.path else found
 
     def convert(self, type: type[T]) -> T:
         """The data here as that type; ConfigError tells all that is wrong with it."""
-        found, problems = self.convert_what_is_right(type)
+        found, problems = self.convert_valid_keys(type)
         if problems or found is None:
             raise ConfigError(problems)
         return found
 
-    def convert_what_is_right(self, type: type[T]) -> tuple[T | None, list[Problem]]:
+    def convert_valid_keys(self, type: type[T]) -> tuple[T | None, list[Problem]]:
         """The data as that type without the keys that are wrong, and what is wrong.
 
         None when what is right does not suffice.
         """
         data = self.data(type)
         found = list(faults(data, type, shows_values=not self.document.is_secret))
-        problems = [self.at(*each.path)._told(each) for each in found]
+        problems = [self.at(*each.path)._problem_for(each) for each in found]
         if not found:
             return msgspec.convert(data, type), problems
         if not isinstance(data, dict):
@@ -135,14 +135,14 @@ class Place:
         """What is wrong with the value here."""
         return Problem(self.document.name, reason, self.path, self.line, column)
 
-    def _told(self, fault: Fault) -> Problem:
+    def _problem_for(self, fault: Fault) -> Problem:
         mark = self.document.tree.mark(self.path, of_key=fault.of_key)
         line = None if mark is None else mark.line
         return Problem(self.document.name, fault.reason, self.path, line)
 
 
 class _RepeatedKeysError(Exception):
-    def __init__(self, keys: list[NotYamlError]) -> None:
+    def __init__(self, keys: list[SyntaxProblem]) -> None:
         self.keys = keys
 
 
@@ -176,24 +176,24 @@ def _json_tree(text: str) -> DataTree:
     def nodes() -> YamlTree | None:
         try:
             return YamlTree(composed(_without_surrogates(text))[0])
-        except NotYamlError:
+        except SyntaxProblem:
             return None
 
     try:
-        data = json.loads(text, object_pairs_hook=_unrepeated)
+        data = json.loads(text, object_pairs_hook=_unique_keys)
         _check_depth(data)
         return DataTree(data, nodes)
     except _RepeatedKeysError as error:
         try:
             _yaml_tree(_without_surrogates(text))  # knows the lines
-        except NotYamlError:
+        except SyntaxProblem:
             raise error from None
         raise
     except RecursionError:
-        raise NotYamlError(f"nested deeper than {DEPTH_MAX} levels", 1) from None
+        raise SyntaxProblem(f"nested deeper than {DEPTH_MAX} levels", 1) from None
     except ValueError as error:
         reason = f"not JSON: {getattr(error, 'msg', error)}"
-        raise NotYamlError(reason, getattr(error, "lineno", 1)) from None
+        raise SyntaxProblem(reason, getattr(error, "lineno", 1)) from None
 
 
 def _without_surrogates(text: str) -> str:
@@ -207,23 +207,23 @@ def _replacement(escape: re.Match[str]) -> str:
     return r"\ufffd" if escape["lone"] else escape[0]
 
 
-def _unrepeated(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            reason = f"the key {key!r:.60} stands twice; remove one"
-            raise _RepeatedKeysError([NotYamlError(reason, 0)])
+            reason = f"the key {key!r:.60} occurs twice; remove one"
+            raise _RepeatedKeysError([SyntaxProblem(reason, 0)])
         made[key] = value
     return made
 
 
 def _check_depth(data: Any, depth: int = 1) -> None:
     if depth > DEPTH_MAX:
-        raise NotYamlError(f"nested deeper than {DEPTH_MAX} levels", 1)
+        raise SyntaxProblem(f"nested deeper than {DEPTH_MAX} levels", 1)
     if isinstance(data, dict | list):
         for each in data.values() if isinstance(data, dict) else data:
             _check_depth(each, depth + 1)
 
 
-def _problem(name: str, error: NotYamlError) -> Problem:
+def _problem(name: str, error: SyntaxProblem) -> Problem:
     return Problem(name, error.reason, line=error.line or None)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_origin
 from kbn.config import forms
 from kbn.config.problems import Path
 from kbn.config.scalars import BOOL, FLOAT, INT, STR, number_of, value_of
-from kbn.config.yaml_nodes import ALIASED_MAX, DEPTH_MAX, TAG, NotYamlError, is_quoted, line_of
+from kbn.config.yaml_nodes import ALIASED_MAX, DEPTH_MAX, TAG, SyntaxProblem, is_quoted, line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class _Expansion:
         self._used.add(id(node))
         if self._again > ALIASED_MAX:
             reason = f"aliases stand for more than {ALIASED_MAX:,} values; write fewer"
-            raise NotYamlError(reason, line_of(node))
+            raise SyntaxProblem(reason, line_of(node))
         if depth > DEPTH_MAX:
             reason = f"nested deeper than {DEPTH_MAX} levels, aliases expanded"
-            raise NotYamlError(reason, line_of(node))
+            raise SyntaxProblem(reason, line_of(node))
         match node.id:
             case "mapping":
                 _check_tag(node, "map")
@@ -137,7 +137,7 @@ def _value(node: Any, kind: str) -> Any:
         return value_of(node.value, kind)
     except ValueError:
         reason = f"not understood: {_short(node.tag)}; use plain texts, numbers, true and false"
-        raise NotYamlError(reason, line_of(node)) from None
+        raise SyntaxProblem(reason, line_of(node)) from None
 
 
 def _number(value: Any, type: Any) -> Any:
@@ -149,7 +149,7 @@ def _number(value: Any, type: Any) -> Any:
 def _check_tag(node: Any, expected: str) -> None:
     if node.tag != TAG + expected:
         reason = f"not YAML that a configuration may use: the tag {_short(node.tag)}; remove it"
-        raise NotYamlError(reason, line_of(node))
+        raise SyntaxProblem(reason, line_of(node))
 
 
 def _short(tag: str) -> str:

@@ -1,7 +1,7 @@
 """YAML text as a tree of nodes that know their lines, within stated limits.
 
 PyYAML reads the text and makes the nodes. This module adds: keys are texts as written, and none
-stands twice; `<<` is merged; depth and the number of merged keys have a limit. The nodes of an
+occurs twice; `<<` is merged; depth and the number of merged keys have a limit. The nodes of an
 alias are shared, so whoever expands them counts.
 """
 
@@ -36,7 +36,7 @@ else:
             _Parser.__init__(self)
 
 
-class NotYamlError(Exception):
+class SyntaxProblem(Exception):
     """The text is not YAML, or exceeds a limit."""
 
     def __init__(self, reason: str, line: int, path: tuple[str | int, ...] = ()) -> None:
@@ -46,8 +46,8 @@ class NotYamlError(Exception):
         self.path = path
 
 
-def composed(text: str) -> tuple[Any, list[NotYamlError]]:
-    """The root node, None for an empty file, and each key that stands twice."""
+def composed(text: str) -> tuple[Any, list[SyntaxProblem]]:
+    """The root node, None for an empty file, and each key that occurs twice."""
     try:
         nodes = _Nodes(text)
         return nodes.get_single_node(), nodes.repeated
@@ -56,7 +56,7 @@ def composed(text: str) -> tuple[Any, list[NotYamlError]]:
         line = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
         problem = _problem(error)
         last = text.count("\n")  # libyaml counts the end of the text as a line of its own
-        raise NotYamlError(f"not YAML: {problem}", min(line, last) + 1) from None
+        raise SyntaxProblem(f"not YAML: {problem}", min(line, last) + 1) from None
 
 
 def _problem(error: yaml.YAMLError) -> str:
@@ -80,7 +80,7 @@ class _Nodes(Composer, Parser):  # type: ignore[misc]
     def __init__(self, text: str) -> None:
         Parser.__init__(self, text)
         Composer.__init__(self)
-        self.repeated: list[NotYamlError] = []
+        self.repeated: list[SyntaxProblem] = []
         self._depth = 0
         self._merged = 0
 
@@ -88,7 +88,7 @@ class _Nodes(Composer, Parser):  # type: ignore[misc]
         self._depth += 1
         if self._depth > DEPTH_MAX:
             line = self.peek_event().start_mark.line + 1
-            raise NotYamlError(f"nested deeper than {DEPTH_MAX} levels", line)
+            raise SyntaxProblem(f"nested deeper than {DEPTH_MAX} levels", line)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -99,16 +99,16 @@ class _Nodes(Composer, Parser):  # type: ignore[misc]
         own: dict[str, Any] = {}
         for key, value in node.value:
             if key.id != "scalar":
-                raise NotYamlError("a key is a text, not a list or a mapping", line_of(key))
+                raise SyntaxProblem("a key is a text, not a list or a mapping", line_of(key))
             if key.value == "<<" and not is_quoted(key):
                 merged.update((pair[0].value, pair) for pair in self._sources(value))
                 continue
             if key.value in own:
                 first = line_of(own[key.value][0])
                 reason = (
-                    f"the key {key.value!r:.60} stands twice, first on line {first}; remove one"
+                    f"the key {key.value!r:.60} occurs twice, first on line {first}; remove one"
                 )
-                self.repeated.append(NotYamlError(reason, line_of(key)))
+                self.repeated.append(SyntaxProblem(reason, line_of(key)))
             own[key.value] = (key, value)
         node.value = list({**merged, **own}.values())
         return node
@@ -118,10 +118,10 @@ class _Nodes(Composer, Parser):  # type: ignore[misc]
         several = reversed(node.value) if node.id == "sequence" else [node]
         for each in several:
             if each.id != "mapping":
-                raise NotYamlError("<<: expected a mapping, or a list of them", line_of(node))
+                raise SyntaxProblem("<<: expected a mapping, or a list of them", line_of(node))
             self._merged += len(each.value)
             if self._merged > ALIASED_MAX:
-                raise NotYamlError(
+                raise SyntaxProblem(
                     f"<< merges more than {ALIASED_MAX:,} keys; write fewer", line_of(node)
                 )
             yield from each.value

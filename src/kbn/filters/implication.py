@@ -6,14 +6,14 @@ stand at its end of any chain.
 
 Below, a constraint is a pair (operator, operand), and P is a premise, C a conclusion.
 
-1. `any` is implied by everything, and implies nothing else.
+1. `any` (EXISTS) is implied by everything, and implies nothing else.
 2. Both must take values of the same family; a bare operand that the ontology does not settle is
    read once as each kind of term.
 3. If P accepts a known, finite set of values (`= v`, `@~ v`, `#= B`...), C must accept each: exact.
 4. If C rejects a known, finite set of its family (`!= v`, `@!~ v`...), P must accept none: exact.
 5. Two negatives: ¬P implies ¬C exactly when C implies P.
 6. A positive implies a negative where no value satisfies both (disjoint classes, two prefixes).
-7. Two positives: the rows of the table in the design, and for order and strings those of Siena.
+7. Two positives: the table of `docs/concepts/covering.md`; for order and strings as in Siena.
    A C that accepts its whole family (`prefix ""`, `#> {}`) follows from anything in the family.
 """
 
@@ -258,21 +258,29 @@ def _bag_implied(
 
     `=` on bags is `#=`.
     """
-    outer, mu = split_bag_operator(premise) or (Operator.EQUAL_BAG, Operator.EQ)
-    wanted, lam = split_bag_operator(conclusion) or (Operator.EQUAL_BAG, Operator.EQ)
+    outer, element_premise = split_bag_operator(premise) or (Operator.EQUAL_BAG, Operator.EQ)
+    wanted, element_conclusion = split_bag_operator(conclusion) or (Operator.EQUAL_BAG, Operator.EQ)
     if outer is not Operator.EQUAL_BAG and outer is not wanted:
         return False
     if wanted is Operator.EQUAL_BAG and len(a) != len(b):
         return False
-    shortcut = _same_as_comparing(mu, lam)
+    shortcut = _same_as_comparing(element_premise, element_conclusion)
     if shortcut is not None and not (a.bare or b.bare):
         return operator_accepts(Composite(wanted, shortcut), a, b, ontology)
     if wanted is Operator.SUPER_BAG:
         return all_partnered(
-            b.items, a.items, lambda mine, its: operator_implies(mu, its, lam, mine, ontology)
+            b.items,
+            a.items,
+            lambda mine, its: operator_implies(
+                element_premise, its, element_conclusion, mine, ontology
+            ),
         )
     return all_partnered(
-        a.items, b.items, lambda mine, its: operator_implies(mu, mine, lam, its, ontology)
+        a.items,
+        b.items,
+        lambda mine, its: operator_implies(
+            element_premise, mine, element_conclusion, its, ontology
+        ),
     )
 
 
@@ -290,14 +298,16 @@ _PREORDERS = frozenset(
 )
 
 
-def _same_as_comparing(mu: AnyOperator, lam: AnyOperator) -> AnyOperator | None:
+def _same_as_comparing(
+    element_premise: AnyOperator, element_conclusion: AnyOperator
+) -> AnyOperator | None:
     """The operator under which a is related to b exactly when (μ a) implies (λ b), if any.
 
     It spares large bags the trial of every pair: `= a` implies whatever accepts a, and for a
     preorder the premise's own operand decides.
     """
-    if mu is Operator.EQ:
-        return lam
-    if mu is lam and mu in _PREORDERS:
-        return mu
+    if element_premise is Operator.EQ:
+        return element_conclusion
+    if element_premise is element_conclusion and element_premise in _PREORDERS:
+        return element_premise
     return None

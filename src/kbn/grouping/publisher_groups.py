@@ -410,7 +410,7 @@ def _keyed(
 
 
 def _limits(keyed: Mapping[Any, object], connections: Connections) -> dict[Any, int | None]:
-    if connections is None or isinstance(connections, int):
+    if connections is None or isinstance(connections, int | np.integer):
         return dict.fromkeys(keyed, connections)
     if isinstance(connections, Mapping):
         missing = next((key for key in keyed if key not in connections), None)

@@ -60,11 +60,8 @@ class Actions:
 
     def carry_out(self, decision: Decision, now: float) -> Outcome:
         """What comes of a decision; one that cannot be carried out says why."""
-        act = self._known.get(decision.action)
-        if act is None:
-            return Outcome(decision, Status.DONE)  # the engine has marked or logged it
         try:
-            return act(decision, now)
+            return self._known[decision.action](decision, now)
         except KbnError as error:
             return Outcome(decision, Status.FAILED, str(error))
 

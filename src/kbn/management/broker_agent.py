@@ -143,8 +143,8 @@ class BrokerAgent:
             self._groups, self._grouped = groups, None
 
     def _tell_of_all(self) -> None:
-        for name, attached in self._broker.clients.items():
-            if attached.subscriptions:
+        for name, session in self._broker.clients.items():
+            if session.subscriptions:
                 self._broker.changes.of_subscriptions(name)
 
     # What it tells.
@@ -165,23 +165,23 @@ class BrokerAgent:
     def _subscribers(self) -> Iterator[Report]:
         changed: list[str] = []
         for name in self._broker.changes.take_subscriptions(AT_ONCE_MAX):
-            attached = self._broker.clients.get(name)
-            if attached is None or not attached.subscriptions:
+            session = self._broker.clients.get(name)
+            if session is None or not session.subscriptions:
                 # Also one who came and went between two looks: others may await it here.
                 self._forget(name)
                 yield Departure("subscriber", name, self._broker.name)
             else:
-                self._look_at(attached)
+                self._look_at(session)
                 changed.append(name)
         yield from self._told_of(changed)
 
-    def _look_at(self, attached: ClientSession) -> None:
+    def _look_at(self, session: ClientSession) -> None:
         """Take in what a subscriber wants now, in place of what it wanted."""
-        name = attached.peer.name
+        name = session.peer.name
         self._forget(name)
         self._terms[name] = [
             term.iri
-            for subscription in attached.subscriptions.values()
+            for subscription in session.subscriptions.values()
             for term in terms_named_in(subscription)
         ]
         if self._centre is not None:
@@ -205,10 +205,10 @@ class BrokerAgent:
 
     def _hops(self) -> Iterator[NotificationReport]:
         for name in self._broker.changes.take_hops(AT_ONCE_MAX):
-            attached = self._broker.clients.get(name)
+            session = self._broker.clients.get(name)
             # One who wants nothing any more is no subscriber; it was told to be gone.
-            if attached is not None and attached.subscriptions and attached.hops is not None:
-                counts, publishers = dict(attached.hops.counts), dict(attached.hops.publishers)
+            if session is not None and session.subscriptions and session.hops is not None:
+                counts, publishers = dict(session.hops.counts), dict(session.hops.publishers)
                 yield NotificationReport.of(name, self._broker.name, counts, publishers)
 
     def _medoid(self, now: float) -> BrokerMedoid:

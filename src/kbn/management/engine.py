@@ -1,9 +1,9 @@
 """The policy engine: reports and the time go in, decisions come out.
 
-A report changes the MIB and is asked about only its own object; a timer asks all objects at once,
-by columns. So a report costs the same however many objects there are, and a timer's condition over
-a million takes milliseconds. Nothing here talks to anybody: whoever has the engine carries out what
-it decides. Only `mark`, `unmark` and `log` it does itself, for they are about the MIB and the log.
+A report changes the MIB, and policies are evaluated for its object only; a policy with `choose`
+compares all objects. A timer evaluates all objects at once, by columns: a condition over a million
+takes milliseconds. Nothing here talks to anybody: whoever has the engine carries out its decisions.
+It carries out `mark`, `unmark` and `log` itself, because they are about the MIB and the log.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kbn.management.schema import Kind
 
 AT_ONCE_MAX = 10_000
 """A policy does something for so many objects at one evaluation; the others wait for the next."""
-_TOLD_EVERY_S = 60.0
+_LOG_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something is to be done, by a policy's will.
+    """An action that a policy decided on.
 
     `name` is None when it is about nobody in particular: all brokers, or the whole overlay.
     """
@@ -49,7 +49,7 @@ class Decision:
 
 
 class PolicyState:
-    """How a policy stands: when it is due, and what it did lately."""
+    """The state of one policy: when it is due, and what it did lately."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -58,13 +58,26 @@ class PolicyState:
         self.done_at: dict[str | None, float] = {}
         self._forget_above = 1_000
         self.waiting: list[str] = []  # meant by the policy, and too many for one evaluation
-        self.left_out = 0
-        self.left_out_since: float | None = None
-        self.left_out_ever = 0
+        self.suppressed = 0
+        self.suppressed_since: float | None = None
+        self.suppressed_ever = 0
 
     @property
-    def told_every_s(self) -> float:
-        return self.policy.at_most.period_s if self.policy.at_most else _TOLD_EVERY_S
+    def log_every_s(self) -> float:
+        return self.policy.at_most.period_s if self.policy.at_most else _LOG_EVERY_S
+
+    def is_due(self, now: float) -> bool:
+        """Whether its timer has run out."""
+        every_s = self.policy.every_s
+        if every_s is None or not self.policy.enabled:
+            return False
+        # A clock that was set back must not put it off for longer than usual.
+        return self.due is None or now >= self.due or now < self.due - every_s
+
+    def schedule(self, now: float) -> None:
+        """Set the timer again."""
+        assert self.policy.every_s is not None
+        self.due = now + self.policy.every_s
 
     def may_do(self, name: str | None, now: float) -> bool:
         """Whether it was long enough ago that it was done to that object."""
@@ -82,12 +95,12 @@ class PolicyState:
             kept = {name: at for name, at in self.done_at.items() if not self.may_do(name, now)}
             self.done_at, self._forget_above = kept, 2 * len(kept) + 1_000
 
-    def leave_out(self, count: int, now: float) -> None:
+    def suppress(self, count: int, now: float) -> None:
         if count:
-            self.left_out += count
-            self.left_out_ever += count
-            if self.left_out_since is None:
-                self.left_out_since = now
+            self.suppressed += count
+            self.suppressed_ever += count
+            if self.suppressed_since is None:
+                self.suppressed_since = now
 
 
 class Evaluation:
@@ -99,8 +112,8 @@ class Evaluation:
         self.decisions: list[Decision] = []
         self._by: dict[tuple[str, Kind | None, str | None], str] = {}
 
-    def overridden_by(self, action: Action, policy: Policy, kind: Kind, name: str | None) -> str:
-        """The policy that has decided otherwise before; '' when there is none."""
+    def claim(self, action: Action, policy: Policy, kind: Kind, name: str | None) -> str:
+        """Claim the object for this policy; the policy that claimed it before, or ''."""
         family = action.family
         if family is None:
             return ""
@@ -112,7 +125,7 @@ class PolicyEngine:
     """Policies over a MIB.
 
     `clusters` is how many clusters there are, for conditions that ask `overlay.clusters`: whoever
-    knows sets it. `log` tells what was decided, done, left out and overridden, and by which policy.
+    knows sets it. `log` says what each policy decided, did, suppressed or had overridden.
     """
 
     def __init__(
@@ -122,7 +135,7 @@ class PolicyEngine:
         self.clusters = clusters
         self.log = ActionLog()
         self._states: list[PolicyState] = []
-        self._on: dict[str, list[PolicyState]] = {}
+        self._by_report: dict[str, list[PolicyState]] = {}
         self.policies = PolicySet()
         self.use(policies if isinstance(policies, PolicySet) else PolicySet(tuple(policies)))
 
@@ -135,11 +148,11 @@ class PolicyEngine:
             same = known is not None and known.policy == policy
             self._states.append(known if known is not None and same else PolicyState(policy))
         self.policies = policies
-        self._on = {}
+        self._by_report = {}
         for state in self._states:
             if state.policy.enabled:
                 for type in state.policy.reports:
-                    self._on.setdefault(type, []).append(state)
+                    self._by_report.setdefault(type, []).append(state)
 
     def reload(self, paths: str | Path | Iterable[str | Path], now: float) -> KbnError | None:
         """Go by the policies of these files from now on; what is wrong with them, if anything.
@@ -164,16 +177,16 @@ class PolicyEngine:
         if isinstance(report, Departure) and (found is not None or not was_there):
             return []  # it is elsewhere, or was never heard of
         evaluation = Evaluation(now, self._mib.overlay(self.clusters))
-        for state in self._on.get(report.type, ()):
-            self._ask_about(state, report, evaluation)
-        self._tell_left_out(now)
+        for state in self._by_report.get(report.type, ()):
+            self._evaluate_for(state, report, evaluation)
+        self._log_suppressed(now)
         return evaluation.decisions
 
     def happened(self, type: str, now: float) -> list[Decision]:
         """What policies make of an event that no report tells of, such as a change of the plan."""
         evaluation = Evaluation(now, self._mib.overlay(self.clusters))
-        for state in self._on.get(type, ()):
-            self._ask_all(state, evaluation)
+        for state in self._by_report.get(type, ()):
+            self._evaluate_all(state, evaluation)
         return evaluation.decisions
 
     @property
@@ -184,51 +197,37 @@ class PolicyEngine:
         """What policies decide that were due by now."""
         evaluation = Evaluation(now, self._mib.overlay(self.clusters))
         for state in self._states:
-            self._go_on(state, evaluation)
-            every_s = state.policy.every_s
-            if every_s is None or not state.policy.enabled:
-                continue
-            # A clock that was set back must not put it off for longer than usual.
-            if state.due is None or now >= state.due or now < state.due - every_s:
-                state.due = now + every_s
-                state.waiting = []
-                self._ask_all(state, evaluation)
+            # Those who wait come first: else the first names would always be served before them.
+            if state.waiting:
+                self._resume_waiting(state, evaluation)
+            elif state.is_due(now):
+                state.schedule(now)
+                self._evaluate_all(state, evaluation)
         for state in self._states:
             state.forget_old(now)
-        self._tell_left_out(now)
+        self._log_suppressed(now)
         return evaluation.decisions
 
-    def next_due(self, now: float) -> float | None:
-        """When `tick` has something to do again; None when no policy waits for the time."""
-        times = [now if s.due is None else s.due for s in self._states if _has_timer(s.policy)]
-        times += [now for state in self._states if state.waiting]
-        times += [
-            state.left_out_since + state.told_every_s
-            for state in self._states
-            if state.left_out_since is not None
-        ]
-        return min(times, default=None)
-
     @property
-    def left_out(self) -> dict[str, int]:
-        """How many objects each policy left out, ever, because of its rate."""
-        return {each.policy.name: each.left_out_ever for each in self._states}
+    def suppressed(self) -> dict[str, int]:
+        """How many objects each policy has passed over, ever, because of its rate."""
+        return {each.policy.name: each.suppressed_ever for each in self._states}
 
     def record(self, decision: Decision, status: Status, detail: str = "") -> None:
         """Write into the log what came of a decision."""
         about = (decision.action, decision.kind, decision.name)
         self.log.add(LogEntry(decision.at, decision.policy, *about, status, detail))
 
-    # Asking.
+    # Evaluating.
 
-    def _ask_about(self, state: PolicyState, report: Report, evaluation: Evaluation) -> None:
+    def _evaluate_for(self, state: PolicyState, report: Report, evaluation: Evaluation) -> None:
         policy = state.policy
         if policy.of is not None and policy.of != report.kind:
             return
         if policy.choose is not None:
-            self._ask_all(state, evaluation)
+            self._evaluate_all(state, evaluation)
         elif self._holds_for(policy, report, evaluation):
-            self._do(state, report.kind, [report.name], evaluation)
+            self._apply(state, report.kind, [report.name], evaluation)
 
     def _holds_for(self, policy: Policy, report: Report, evaluation: Evaluation) -> bool:
         if policy.when is None:
@@ -241,20 +240,24 @@ class PolicyEngine:
             rows = self._mib.rows(report.kind, evaluation.now, evaluation.overlay, report.name)
         return bool(policy.when.holds(rows)[0])
 
-    def _ask_all(self, state: PolicyState, evaluation: Evaluation) -> None:
+    def _evaluate_all(self, state: PolicyState, evaluation: Evaluation) -> None:
         policy = state.policy
-        try:
-            names = self._all_for(policy, evaluation)
-        except LimitError as error:
-            entry = LogEntry(
-                evaluation.now, policy.name, "ask", policy.of, None, Status.FAILED, str(error)
-            )
-            self.log.add(entry)
-            return
-        self._do(state, policy.of or "broker", names, evaluation)
+        names = self._all_for(policy, evaluation)
+        self._apply(state, policy.of or "broker", names, evaluation)
 
     def _all_for(self, policy: Policy, evaluation: Evaluation) -> list[Any]:
-        """The names of all objects that a policy means now; [None] for the overlay."""
+        """The names of all objects that a policy means now; [None] for the overlay.
+
+        No names, and an entry in the log, when its condition costs more than a condition may.
+        """
+        try:
+            return self._meant_by(policy, evaluation)
+        except LimitError as error:
+            about = (policy.name, "evaluate", policy.of, None)
+            self.log.add(LogEntry(evaluation.now, *about, Status.FAILED, str(error)))
+            return []
+
+    def _meant_by(self, policy: Policy, evaluation: Evaluation) -> list[Any]:
         now, overlay = evaluation.now, evaluation.overlay
         if policy.of is None:
             rows = Rows(None, slice(0, 1), now, overlay)
@@ -271,23 +274,19 @@ class PolicyEngine:
             return []
         return [min(rows.names[values == np.nanmax(values)].tolist())]
 
-    def _go_on(self, state: PolicyState, evaluation: Evaluation) -> None:
-        """Go on with those who had to wait, if they are still meant."""
+    def _resume_waiting(self, state: PolicyState, evaluation: Evaluation) -> None:
+        """Apply a policy to those who had to wait, if it still means them."""
         waiting, state.waiting = state.waiting, []
         kind = state.policy.of
         if not waiting or kind is None:
             return
-        try:
-            meant = set(self._all_for(state.policy, evaluation))
-        except LimitError:
-            return
-        self._do(
-            state, kind, [name for name in dict.fromkeys(waiting) if name in meant], evaluation
-        )
+        meant = set(self._all_for(state.policy, evaluation))
+        still = [name for name in dict.fromkeys(waiting) if name in meant]
+        self._apply(state, kind, still, evaluation)
 
-    # Doing.
+    # Applying.
 
-    def _do(
+    def _apply(
         self, state: PolicyState, kind: Kind, names: list[str] | list[None], evaluation: Evaluation
     ) -> None:
         """Do a policy's actions for the named, in the order of their names, as its rate allows."""
@@ -299,22 +298,24 @@ class PolicyEngine:
         chosen: list[Any] = willing[:free]
         if len(willing) > 1:
             chosen = nsmallest(free, cast("list[str]", willing))
-        state.leave_out(len(willing) - len(chosen), now)
+        state.suppress(len(willing) - len(chosen), now)
         state.waiting += chosen[AT_ONCE_MAX:]
         chosen = chosen[:AT_ONCE_MAX]
         done = 0
         for name in chosen:
-            if self._do_for(state.policy, kind, name, evaluation):
+            if self._apply_to(state.policy, kind, name, evaluation):
                 state.note_done(name, now)
                 done += 1
         if state.limiter is not None:
             state.limiter.take(done, now)
 
-    def _do_for(self, policy: Policy, kind: Kind, name: str | None, evaluation: Evaluation) -> bool:
+    def _apply_to(
+        self, policy: Policy, kind: Kind, name: str | None, evaluation: Evaluation
+    ) -> bool:
         """Whether any of its actions was done, not overridden."""
         any_done = False
         for action in policy.do:
-            other = evaluation.overridden_by(action, policy, kind, name)
+            other = evaluation.claim(action, policy, kind, name)
             if other:
                 status, detail = Status.OVERRIDDEN, f"by {other}"
             else:
@@ -348,18 +349,14 @@ class PolicyEngine:
         evaluation.decisions.append(decision)
         return Status.DECIDED, ""
 
-    def _tell_left_out(self, now: float) -> None:
+    def _log_suppressed(self, now: float) -> None:
         for state in self._states:
-            since = state.left_out_since
-            if since is not None and not 0 <= now - since < state.told_every_s:
+            since = state.suppressed_since
+            if since is not None and not 0 <= now - since < state.log_every_s:
                 about = (state.policy.name, "", state.policy.of, None)
                 detail = f"at most {state.policy.at_most}"
-                self.log.add(LogEntry(now, *about, Status.SUPPRESSED, detail, state.left_out))
-                state.left_out, state.left_out_since = 0, None
-
-
-def _has_timer(policy: Policy) -> bool:
-    return policy.enabled and policy.every_s is not None
+                self.log.add(LogEntry(now, *about, Status.SUPPRESSED, detail, state.suppressed))
+                state.suppressed, state.suppressed_since = 0, None
 
 
 def _filled(message: str, found: ManagedObject | None, evaluation: Evaluation) -> str:

@@ -120,7 +120,7 @@ class _Reading:
     def policy(self) -> Policy | None:
         """The policy; None when something is wrong with it."""
         before = len(self._problems)
-        form, found = self._place.convert_what_is_right(PolicyForm)
+        form, found = self._place.convert_valid_keys(PolicyForm)
         self._problems += found
         if form is None:
             return None
@@ -235,7 +235,7 @@ class _Reading:
             self._fail(place, f"{action} needs a parameter; write {{action: {action}, {needed}}}")
         if not are_given:
             return {}
-        form, found = place.convert_what_is_right(ACTION_FORMS[action])
+        form, found = place.convert_valid_keys(ACTION_FORMS[action])
         self._problems += found
         if form is None or found:
             raise _Wrong

@@ -194,7 +194,7 @@ class Table:
         self._names[start:end] = names
         self.rows.update(zip(names, range(start, end), strict=True))
         if len(self.rows) != end:
-            raise ValueError("a name stands twice")
+            raise ValueError("a name occurs twice")
         for field, values in columns.items():
             self._columns[field][start:end] = self._restored(field, values)
 

@@ -15,12 +15,20 @@ Removing an entry hangs its children one level up; below a root there is none, s
 the two questions anew, those of few constraints first: they are likely to cover the others. An
 entry's filter follows from its parent's by a proof, so whatever was sent upstream before always
 covers what is stored: nothing is lost in between.
+
+**In parts.** One filter may cover very many roots, or very many may hang below one that goes. Both
+may be done a part at a time: a filter is a root before all that it covers are roots no more, and
+one that goes stays a root until the last below it hangs elsewhere. So what was told upstream covers
+what is stored at every moment; for a while it is only more than need be told. For the same reason a
+proof that would take too long may be given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
@@ -33,6 +41,10 @@ from kbn.ontology import Ontology
 
 SURELY_ENCODED = 8
 """Constraints so few that no bags make their code too long: what resolves can be indexed."""
+ASKED_MAX = 1024
+"""In parts: how often the oracle is asked for one answer that takes no parts."""
+ORPHANS_AT_ONCE = 8
+LISTED_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +75,9 @@ class _Entry:
 class Poset:
     """Subscriptions under keys, kept in covering order as they come and go.
 
-    For one thread at a time.
+    With `in_parts` a change that moves very many filters is begun, and `go_on` goes on with it; no
+    root covers another when nothing is left to do, but for filters so many or so large that too
+    much would have to be asked. For one thread at a time.
 
     >>> poset = Poset()
     >>> poset.add(Subscription.parse("price < 10"), "ann").send
@@ -75,10 +89,13 @@ class Poset:
     ['price < 20']
     """
 
-    def __init__(self, ontology: Ontology | None = None) -> None:
+    def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:
         self._ontology = ontology
+        self._in_parts = in_parts
         self._implications = Implications(ontology)
-        self._index = RootIndex(ontology, self._implications)
+        self._index = RootIndex(ontology, self._implications, ASKED_MAX if in_parts else inf)
+        self._unfinished: deque[Iterator[None]] = deque()
+        self._leaving: set[int] = set()  # roots that nobody asks for, with entries below them
         self._entries: dict[int, _Entry] = {}
         self._entry_of: dict[Filter, int] = {}
         self._entries_of_key: dict[Hashable, tuple[int, ...]] = {}
@@ -125,6 +142,9 @@ class Poset:
         self, subscriptions: Iterable[tuple[Subscription | Filter | str, Hashable]]
     ) -> PosetChange:
         """Store (subscription, key) pairs in bulk, all or none; says what must be told upstream."""
+        for steps in self._unfinished:
+            deque(steps, maxlen=0)
+        self._unfinished.clear()
         filters_of: dict[Hashable, list[Filter]] = {}
         for subscription, key in subscriptions:
             if checked_key(key) in self._entries_of_key or key in filters_of:
@@ -151,6 +171,35 @@ class Poset:
                 self._delete(entry)
         return self._change()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether a change was begun and is not over: `go_on`."""
+        return bool(self._unfinished)
+
+    def go_on(self) -> PosetChange:
+        """Do another part of what was begun; says what must be told upstream.
+
+        >>> poset = Poset(in_parts=True)
+        >>> for n in range(200): assert poset.add(f"price = {n}", n)
+        >>> len(poset.add("price any", "all").withdraw), poset.has_more
+        (128, True)
+        >>> while poset.has_more: change = poset.go_on()
+        >>> [str(root) for root in poset.roots]
+        ['price any']
+        """
+        steps = self._unfinished.popleft()
+        for _ in steps:
+            self._unfinished.append(steps)
+            break
+        return self._change()
+
+    def _start(self, steps: Iterator[None]) -> None:
+        """Do all of it; in parts, the first of it."""
+        for _ in steps:
+            if self._in_parts:
+                self._unfinished.append(steps)
+                return
+
     def check_invariants(self) -> None:
         """Every entry follows from its parent, and no root from another (slow; for tests)."""
         for number, entry in self._entries.items():
@@ -176,6 +225,9 @@ class Poset:
         """The entry of a filter or of a root equivalent to it, made and hung when there is none."""
         known = self._entry_of.get(filter)
         if known is not None:
+            if known in self._leaving:
+                self._leaving.discard(known)
+                self._start(self._demoting(known))
             return known
         coverer = self._coverer(filter)
         if coverer is not None and self._implications.covers(filter, self._entries[coverer].filter):
@@ -230,9 +282,10 @@ class Poset:
     def _put_covered_below(self, roots: dict[Filter, int]) -> None:
         """Hang older roots below the new ones that cover them."""
         for filter, number in roots.items():
-            for older in self._index.covered(filter):
-                self._leave_roots(older)
-                self._put_below(older, number)
+            for part in self._index.covered(filter):
+                for older in part:
+                    self._leave_roots(older)
+                    self._put_below(older, number)
 
     def _new_entry(self, filter: Filter) -> int:
         number = self._next
@@ -250,7 +303,7 @@ class Poset:
         if shelter is not None:
             return shelter
         for entry in self._index.covering(filter):
-            if not self._is_below(entry, orphan):
+            if entry not in self._leaving and not self._is_below(entry, orphan):
                 self._remember_shelter(filter, entry)
                 return entry
         return None
@@ -259,7 +312,7 @@ class Poset:
         """A root that covers the filter, if one is remembered."""
         for constraint in filter.constraints:
             shelter = self._shelters.get(constraint)
-            if shelter is not None and shelter in self._roots:
+            if shelter is not None and shelter in self._roots and shelter not in self._leaving:
                 return shelter
         return None
 
@@ -277,14 +330,24 @@ class Poset:
 
     def _hang(self, number: int, coverer: int | None) -> None:
         """Put an entry that hangs nowhere below the one that covers it, or among the roots."""
-        entry = self._entries[number]
         if coverer is not None:
             self._put_below(number, coverer)
             return
-        for root in self._index.covered(entry.filter):
-            self._leave_roots(root)
-            self._put_below(root, number)
+        steps = self._demoting(number)
+        next(steps, None)
         self._join_roots(number)
+        self._start(steps)
+
+    def _demoting(self, number: int) -> Iterator[None]:
+        """Put the roots below an entry that its filter covers; in parts."""
+        for part in self._index.covered(self._entries[number].filter):
+            if number not in self._entries or number in self._leaving:
+                return  # it went meanwhile
+            for root in part:
+                if root != number and root in self._roots and not self._is_below(number, root):
+                    self._leave_roots(root)
+                    self._put_below(root, number)
+            yield
 
     def _is_below(self, entry: int | None, ancestor: int | None) -> bool:
         while entry is not None and ancestor is not None:
@@ -320,9 +383,44 @@ class Poset:
         return constraint if known is None else known
 
     def _delete(self, number: int) -> None:
+        """Take out an entry that nobody asks for; what hangs below it hangs elsewhere before."""
+        entry = self._entries[number]
+        if entry.parent is None and entry.children:
+            self._leaving.add(number)
+            self._start(self._dissolving(number))
+        else:
+            self._take_out(number)
+
+    def _dissolving(self, number: int) -> Iterator[None]:
+        """Hang what is below an entry elsewhere, those of few constraints first; in parts."""
+        entries = self._entries
+        children = entries[number].children
+        while children:  # more than were listed, when one of those went
+            by_size: dict[int, list[int]] = {}
+            for place, child in enumerate(sorted(children), 1):
+                if place % LISTED_AT_ONCE == 0:
+                    yield
+                if child in children:
+                    by_size.setdefault(len(entries[child].filter), []).append(child)
+            orphans = [orphan for size in sorted(by_size) for orphan in by_size[size]]
+            for place, orphan in enumerate(orphans, 1):
+                if number not in self._leaving:
+                    return  # somebody asks for it again
+                if orphan in children:
+                    children.discard(orphan)
+                    entries[orphan].parent = None
+                    self._hang(orphan, self._coverer(entries[orphan].filter, orphan))
+                if place % ORPHANS_AT_ONCE == 0:
+                    yield
+        if number in self._leaving:
+            self._leaving.discard(number)
+            self._take_out(number)
+
+    def _take_out(self, number: int) -> None:
         entry = self._entries[number]
         children = entry.children or set()
         if entry.parent is None:
+            assert not children
             self._leave_roots(number)
         else:
             above = self._entries[entry.parent].children
@@ -333,13 +431,6 @@ class Poset:
         del self._entries[number], self._entry_of[entry.filter]
         for child in children:
             self._entries[child].parent = entry.parent
-        if entry.parent is None:
-            self._hang_anew(children)
-
-    def _hang_anew(self, orphans: set[int]) -> None:
-        entries = self._entries
-        for orphan in sorted(orphans, key=lambda n: (len(entries[n].filter), n)):
-            self._hang(orphan, self._coverer(entries[orphan].filter, orphan))
 
     def _join_roots(self, number: int) -> None:
         filter = self._entries[number].filter

@@ -11,6 +11,7 @@ All of this only narrows down whom to ask the oracle about.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Any
 
 from kbn.filters import (
@@ -41,8 +42,11 @@ class RootPostings:
         ontology: Ontology,
         implications: Implications,
         witness: Callable[[Constraint], Any],
+        asked_max: float = inf,
     ) -> None:
+        """At most `asked_max` atoms are looked at for one conclusion."""
         self._ontology = ontology
+        self._asked_max = asked_max
         self._implications = implications
         self._witness = witness
         self._posted: dict[Constraint, set[int]] = {}
@@ -74,32 +78,40 @@ class RootPostings:
         best: set[int] | None = None
         for constraint in _conclusions(filter):
             found = self._posted_under(constraint)
-            if best is None or len(found) < len(best):
+            if found is not None and (best is None or len(found) < len(best)):
                 best = found
-            if len(best) <= FEW:
+            if best is not None and len(best) <= FEW:
                 return list(best)
         for axis, bounds in bounds_by_axis(filter, with_equalities=False).items():
             found = self._inside(axis, bounds)
-            if best is None or len(found) < len(best):
+            if found is not None and (best is None or len(found) < len(best)):
                 best = found
         return list(roots if best is None else best)
 
-    def _posted_under(self, conclusion: Constraint) -> set[int]:
-        """The roots with some atom, or some range, that could imply the conclusion."""
+    def _posted_under(self, conclusion: Constraint) -> set[int] | None:
+        """The roots with some atom, or some range, that could imply the conclusion.
+
+        None where too many atoms would have to be looked at.
+        """
         atoms = self._attributes.get(conclusion.attribute)
         found: set[int] = set()
         if atoms is not None:
-            for atom in atoms.implying(conclusion, self._implications):
+            implying = atoms.implying(conclusion, self._implications, self._asked_max)
+            if implying is None:
+                return None
+            for atom in implying:
                 found |= self._posted[atom]
         if conclusion.operand is None or conclusion.operator in _MAY_FOLLOW_FROM_RANGES:
             found.update(self.lists.on(conclusion.attribute))
         return found
 
-    def _inside(self, axis: Axis, bounds: tuple[float, float]) -> set[int]:
+    def _inside(self, axis: Axis, bounds: tuple[float, float]) -> set[int] | None:
         """The roots whose own bounds lie inside, or that have another say in the attribute."""
         found = set(self.lists.inside(axis, *bounds))
         atoms = self._attributes.get(axis[0])
         if atoms is not None:
+            if len(atoms) > self._asked_max:
+                return None
             for atom in atoms.all():
                 found |= self._posted[atom]
         return found
@@ -168,16 +180,29 @@ class _Atoms:
                 del self._named[name]
         self._implying.clear()
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def all(self) -> Iterable[Constraint]:
         return self._all
 
-    def implying(self, conclusion: Constraint, implications: Implications) -> list[Constraint]:
-        """The atoms that imply the conclusion, and perhaps some that do not."""
+    def implying(
+        self, conclusion: Constraint, implications: Implications, asked_max: float
+    ) -> list[Constraint] | None:
+        """The atoms that imply the conclusion, and perhaps some that do not.
+
+        None when more than so many would have to be looked at.
+        """
         name = _name_accepted(conclusion.operator, conclusion.operand)
         if name is not None:
-            return [*self._named.get(name, ()), *self._nameless]
+            named = self._named.get(name, ())
+            if len(named) + len(self._nameless) > asked_max:
+                return None
+            return [*named, *self._nameless]
         known = self._implying.get(conclusion)
         if known is None:
+            if len(self._all) > asked_max:
+                return None
             known = [atom for atom in self._all if implications.implies(atom, conclusion)]
             if len(self._implying) >= MEMO_MAX:
                 self._implying.clear()

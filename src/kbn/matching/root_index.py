@@ -15,6 +15,8 @@ than filters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from math import inf
 
 import numpy as np
 
@@ -28,17 +30,26 @@ from kbn.matching.plain_filters import PlainCode, PlainFilters
 from kbn.matching.postings import RootPostings
 from kbn.ontology import Ontology
 
+AT_ONCE = 64
+"""How many roots are asked about together."""
+
 
 class RootIndex:
     """Filters that are or were roots, by number."""
 
-    def __init__(self, ontology: Ontology | None, implications: Implications) -> None:
+    def __init__(
+        self, ontology: Ontology | None, implications: Implications, asked_max: float = inf
+    ) -> None:
+        """The oracle is asked at most `asked_max` times who covers a filter: then nobody does."""
+        self._asked_max = asked_max
         self.held = IndexedSubscriptions(ontology)
         self._index = self.held.index
         self._implications = implications
         self._query = CoverQuery(self._index)
         self._plain = PlainFilters(self._index)
-        self._postings = RootPostings(self._index.ontology, implications, self._query.witness)
+        self._postings = RootPostings(
+            self._index.ontology, implications, self._query.witness, asked_max
+        )
         self._filters: dict[int, Filter] = {}
         self._roots: dict[int, None] = {}
         self._last: tuple[Filter | None, bytes] = (None, b"")
@@ -119,7 +130,9 @@ class RootIndex:
         return groups, verdicts
 
     def _asked(self, filter: Filter, entries: list[int]) -> Iterator[int]:
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if number == self._asked_max:
+                return
             if self._implications.covers(self._filters[entry], filter):
                 yield entry
 
@@ -128,28 +141,38 @@ class RootIndex:
 
     # --- whom does it cover? -------------------------------------------------------------------
 
-    def covered(self, filter: Filter) -> list[int]:
-        """The roots that the filter covers."""
+    def covered(self, filter: Filter) -> Iterator[list[int]]:
+        """The roots that the filter covers, in parts; roots may come and go in between."""
         plain = self._plain.code_of(filter, self.code_of(filter))
-        if plain is not None:
-            return self._covered_by_plain(filter, plain)
-        covers = self._implications.covers
-        candidates = self._postings.candidates(filter, self._roots)
-        return [root for root in candidates if covers(filter, self._filters[root])]
+        if plain is None:
+            candidates = self._postings.candidates(filter, self._roots)
+            decide = self._covered_by
+        else:
+            candidates = self._postings.lists.candidates(filter).tolist()
+            decide = partial(self._covered_by_plain, plain)
+        for first in range(0, len(candidates), AT_ONCE):
+            part = candidates[first : first + AT_ONCE]
+            yield decide(filter, part if first == 0 else [n for n in part if n in self._roots])
 
-    def _covered_by_plain(self, filter: Filter, plain: PlainCode) -> list[int]:
-        roots = self._postings.lists.candidates(filter)
-        if roots.shape[0] == 0:
+    def _covered_by(self, filter: Filter, roots: list[int]) -> list[int]:
+        covers = self._implications.covers
+        return [root for root in roots if covers(filter, self._filters[root])]
+
+    def _covered_by_plain(self, plain: PlainCode, filter: Filter, roots: list[int]) -> list[int]:
+        if not roots:
             return []
         codes, words = self._index.groups, plain.words
         verdicts = which_are_covered(
-            self._groups(roots.tolist()), codes.code, codes.code.view(np.float64), codes.code_start,
+            self._groups(roots), codes.code, codes.code.view(np.float64), codes.code_start,
             words, words.view(np.float64), self._plain.places(),
-        )  # fmt: skip
-        found: list[int] = roots[verdicts == SURELY].tolist()
-        unclear: list[int] = roots[(verdicts != SURELY) & (verdicts != NO)].tolist()
-        covers = self._implications.covers
-        return found + [root for root in unclear if covers(filter, self._filters[root])]
+        ).tolist()  # fmt: skip
+        found = [root for root, verdict in zip(roots, verdicts, strict=True) if verdict == SURELY]
+        unclear = [
+            root
+            for root, verdict in zip(roots, verdicts, strict=True)
+            if verdict not in (SURELY, NO)
+        ]
+        return found + self._covered_by(filter, unclear)
 
     def _groups(self, entries: Iterable[int]) -> Array:
         numbers = self.held.subscribers.numbers()

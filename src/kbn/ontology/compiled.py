@@ -10,7 +10,8 @@ relates only to itself, so no question about a notification raises an error. Onl
 
 `owl:Thing` is above every known class and holds every known individual; `owl:Nothing` is below
 every known class. You get these answers when you ask about the two by name. They are not among
-`classes`, and `ancestors` and `types` include owl:Thing only with `thing=True`. An unsatisfiable
+`classes`. For any other name, `ancestors` and `types` include owl:Thing only with `thing=True`, and
+`descendants` never includes owl:Nothing. An unsatisfiable
 class keeps the place where it was declared: if it were moved below all classes, it would match
 every subscription.
 """
@@ -223,9 +224,9 @@ class Ontology:
         return self._tables.labels.get(iri)
 
     def names(self, iri: str) -> tuple[tuple[int, str], ...]:
-        """Every text that names `iri` in some annotation, with its quality; the best comes first.
+        """Every text that names `iri` in some annotation, with its rank: the lowest is the best.
 
-        Qualities are `PREFERRED` and the other constants beside it in `vocabulary.py`. To find a
+        Ranks are `PREFERRED` and the other constants beside it in `vocabulary.py`. To find a
         term by one of its names, build a `NameIndex`.
         """
         return self._tables.labels.names(iri)

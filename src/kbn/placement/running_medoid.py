@@ -20,14 +20,14 @@ from kbn.errors import InvalidInputError
 from kbn.placement.medoid import Medoid, spread
 from kbn.placement.semantic_map import SemanticMap, Terms, counted
 
-GATHERED_MAX = 16
+PENDING_MAX = 16  # changed terms: their distances to all nodes are added up together
 
 
 class RunningMedoid:
     """A multiset of terms that always knows its medoid, without looking at all terms again.
 
-    It keeps some 30 bytes for each node of the map, so it is for the terms of many: the few of one
-    client are quicker asked of the map.
+    It keeps some 30 bytes for each node of the map, so it is for the terms of many: for the few
+    terms of one client, `SemanticMap.medoid` is faster.
 
     >>> from kbn.data import namespace, path
     >>> from kbn.ontology import Ontology
@@ -49,7 +49,7 @@ class RunningMedoid:
         self._map = semantic_map
         graph = semantic_map.finder.graph
         pendants = np.flatnonzero(graph.from_hub > 0)
-        self._places = running.Nodes(graph.core, pendants, graph.hub, graph.from_hub, graph.to_hub)
+        self._nodes = running.Nodes(graph.core, pendants, graph.hub, graph.from_hub, graph.to_hub)
         missed, cost, squares = np.zeros((3, len(graph.core)), dtype=np.int64)
         times = np.zeros(len(semantic_map), dtype=np.int64)
         self._sums = running.Sums(missed, cost, squares, times)
@@ -57,8 +57,8 @@ class RunningMedoid:
         self._counts: dict[str, int] = {}
         self._skipped: dict[str, None] = {}
         self._total = 0
-        self._gathered: dict[int, int] = {}
-        self._known: Medoid | None = Medoid(None)
+        self._pending: dict[int, int] = {}
+        self._cached: Medoid | None = Medoid(None)
 
     @property
     def terms(self) -> Mapping[str, int]:
@@ -90,10 +90,10 @@ class RunningMedoid:
 
     def medoid(self) -> Medoid:
         """The medoid of what is there now: what `SemanticMap.medoid` says of `terms`."""
-        if self._known is None:
-            self._work_off()
-            self._known = self._found()
-        return self._known
+        if self._cached is None:
+            self._apply_pending()
+            self._cached = self._found()
+        return self._cached
 
     def _change(self, iri: str, change: int) -> None:
         count = self._counts.get(iri, 0) + change
@@ -106,17 +106,17 @@ class RunningMedoid:
             self._gather(node, change)
         if not places:
             self._note_skipped(iri, count)
-        self._known = None
+        self._cached = None
 
     def _gather(self, node: int, change: int) -> None:
         self._total += change
-        left = self._gathered.get(node, 0) + change
+        left = self._pending.get(node, 0) + change
         if left:
-            self._gathered[node] = left
+            self._pending[node] = left
         else:
-            del self._gathered[node]
-        if len(self._gathered) == GATHERED_MAX:
-            self._work_off()
+            del self._pending[node]
+        if len(self._pending) == PENDING_MAX:
+            self._apply_pending()
 
     def _note_skipped(self, iri: str, count: int) -> None:
         if count:
@@ -124,20 +124,20 @@ class RunningMedoid:
         else:
             del self._skipped[iri]
 
-    def _work_off(self) -> None:
-        if not self._gathered:
+    def _apply_pending(self) -> None:
+        if not self._pending:
             return
-        nodes = np.fromiter(self._gathered.keys(), np.int64, len(self._gathered))
-        changes = np.fromiter(self._gathered.values(), np.int64, len(self._gathered))
-        table, rows, far = self._map.finder.distances_to(self._places.hub[nodes])
-        self._kernels.change(table, rows, far, nodes, changes, self._places, self._sums)
-        self._gathered.clear()
+        nodes = np.fromiter(self._pending.keys(), np.int64, len(self._pending))
+        changes = np.fromiter(self._pending.values(), np.int64, len(self._pending))
+        table, rows, far = self._map.finder.distances_to(self._nodes.hub[nodes])
+        self._kernels.change(table, rows, far, nodes, changes, self._nodes, self._sums)
+        self._pending.clear()
 
     def _found(self) -> Medoid:
         skipped = tuple(self._skipped)
         if not self._total:
             return Medoid(None, skipped=skipped)
-        node, missed, cost, squares = self._kernels.best(self._sums, self._places, self._total)
+        node, missed, cost, squares = self._kernels.best(self._sums, self._nodes, self._total)
         cost, squares, reached = cost * self._unit, squares * self._unit**2, self._total - missed
         name = self._map.name(node)
         return Medoid(name, spread(reached, cost, squares), cost, self._total, reached, skipped)

@@ -55,7 +55,7 @@ class RowLayout:
             columns = {name: batch.column(name) for name in names}
         kept = {name: _without_nan(column) for name, column in columns.items() if name in wanted}
         if not kept:
-            return pa.table({"": pa.nulls(batch.num_rows)})
+            return pa.table({"": pa.nulls(batch.num_rows)})  # without a column there are no rows
         fields = [
             pa.field(name, column.type, metadata=_term_metadata(self.terms.get(name)))
             for name, column in kept.items()
@@ -68,13 +68,18 @@ class MatchJob:
     """One worker's whole job; called with its Arrow batches."""
 
     directory: str
+    """Of the store."""
     identity: str
+    """Of the store: another one in the same place is noticed."""
     version: int | None
     """None when each row names its own, in its column `version`."""
     layout: RowLayout
     expand: bool = True
+    """Give pairs; else a row per notification, with counts."""
     why: bool = False
+    """Add the reasons to each pair."""
     by_shard: bool = False
+    """Match each row against one shard only, which its column `_shard` names."""
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
@@ -137,11 +142,13 @@ class _Explainer:
         pairs = zip(rows.tolist(), subscriptions.to_pylist(), strict=True)
         return pa.array([self._why(row, name) for row, name in pairs], pa.list_(pa.string()))
 
-    def _why(self, row: int, name: Any) -> list[str]:
+    def _why(self, row: int, subscription: Any) -> list[str]:
         values = {name: column.value(row) for name, column in self._columns.items()}
         notification = Notification({k: v for k, v in values.items() if v is not None})
         return match_reasons(
-            self._view.subscription(name), notification, self._view.ontology or Ontology.empty()
+            self._view.subscription(subscription),
+            notification,
+            self._view.ontology or Ontology.empty(),
         )
 
 
@@ -152,6 +159,11 @@ def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]
     if column is None:
         yield None, table
         return
+    if table[column].null_count:
+        raise KbnError(
+            f"{table[column].null_count} of {table.num_rows} rows have no value in the column "
+            f"{column!r}, so nobody knows what to match them with; fill it, or leave them out"
+        )
     for value in pc.unique(table[column]).to_pylist():
         yield value, table.filter(pc.equal(table[column], value))
 

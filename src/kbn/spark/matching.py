@@ -9,8 +9,9 @@ about, and hands the rest to a `MatchJob`. With `by_shard` each task reads one s
 stores that are larger than the memory of a worker; every notification then goes to each shard.
 
 The version of the store decides what a stream sees. Notifications with an integer column `version`
-(the source "kbn" puts it into its offsets) are matched at that version, row by row; others are
-matched at the version that is newest when you call `match`.
+(the source "kbn" puts it into its offsets) and their attributes as JSON or a struct are matched at
+that version, row by row. Others are matched at the version that is newest when you call `match`;
+where each attribute has a column of its own, `version` is an attribute like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, IntegralType, StringType, StructField, StructType
 
 from kbn.errors import InvalidInputError
 from kbn.matching import TERM_KINDS, StoreView, SubscriptionStore
@@ -68,7 +69,7 @@ def match(
     store = _compiled(subscriptions, ontology)
     view = store.at()
     notifications, layout = _with_layout(notifications, id, terms or {})
-    pinned = VERSION in notifications.columns and layout.kind != "columns"
+    pinned = _names_versions(notifications, layout)
     if not pinned:
         notifications = _only_wanted(notifications, layout, view.attributes)
     job = MatchJob(
@@ -82,6 +83,19 @@ def match(
     if by_shard:
         notifications, job = _for_each_shard(notifications, job, len(store.shards(view.base)))
     return notifications.mapInArrow(job, _schema(notifications.schema[id].dataType, view, job))
+
+
+def _names_versions(notifications: DataFrame, layout: RowLayout) -> bool:
+    """Whether each row says at which version of the store it is matched."""
+    if VERSION not in notifications.columns or layout.kind == "columns":
+        return False
+    held = notifications.schema[VERSION].dataType
+    if not isinstance(held, IntegralType):
+        raise InvalidInputError(
+            f"the column {VERSION!r} names versions of the store, which are whole numbers, not "
+            f"{held.simpleString()}; rename or drop it"
+        )
+    return True
 
 
 def _compiled(

@@ -40,9 +40,9 @@ class Delivery:
 
 
 class Feed:
-    """The notifications of one subscription; `Client.subscribe` makes it.
+    """An async iterator of the notifications of one subscription; `Client.subscribe` makes it.
 
-    `async for` gives the notifications. It ends when the subscription is cancelled or the client is
+    It ends when the subscription is cancelled or the client is
     closed, and raises the error that ended it otherwise. `problem` is what a broker said against
     the subscription later: that it names a term which a new ontology does not know, say.
 
@@ -62,6 +62,7 @@ class Feed:
         self._last: Item | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._is_over = False
+        self._ended_by: KbnError | None = None
 
     def __await__(self) -> Generator[object, None, Feed]:
         return self._wait_accepted().__await__()
@@ -148,7 +149,7 @@ class Feed:
             await asyncio.shield(self._accepted)
         while not self._items:
             if self._is_over:
-                raise self.problem or StopAsyncIteration
+                raise self._ended_by or StopAsyncIteration
             if self._waiter is not None and not self._waiter.done():
                 raise RuntimeError("two tasks wait for the same feed: subscribe once for each")
             self._waiter = asyncio.get_running_loop().create_future()
@@ -172,6 +173,7 @@ class Feed:
     def end(self, error: KbnError | None = None) -> list[Item]:
         """Nothing more comes, because of an error or not; what nobody has read."""
         self._is_over = True
+        self._ended_by = error
         self.problem = error or self.problem
         left = list(self._items)
         self._items.clear()

@@ -36,7 +36,7 @@ log = logging.getLogger("kbn.transport")
 
 
 class Reporting:
-    """Tells the trigger broker at a URL what there is to know of a server's broker."""
+    """Reports on a server's broker to the trigger broker at a URL, as a task of that server."""
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ def test_a_check_changes_nothing(closed: Files) -> None:
 def test_damage_that_comes_while_a_broker_runs_is_not_passed_on(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "broker.store")
     fill(store)
-    store._query("UPDATE body SET envelope = CAST('other' AS BLOB) WHERE key = 5")
+    store._rows.query("UPDATE body SET envelope = CAST('other' AS BLOB) WHERE key = 5")
     with pytest.raises(StoreError, match="a row is damaged"):
         store.unacked(ANN, 0, 10)
     store.close()

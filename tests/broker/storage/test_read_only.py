@@ -47,7 +47,7 @@ def test_so_is_a_folder(store: Path, name: str) -> None:
 def test_a_store_that_becomes_read_only_says_so_and_not_that_the_disk_fails(store: Path) -> None:
     broker = SqliteStore(store)
     broker.mark("a", b"1")
-    broker._query("PRAGMA query_only = 1")  # the disk refuses to write
+    broker._rows.query("PRAGMA query_only = 1")  # the disk refuses to write
     store.chmod(0o444)
     with pytest.raises(StoreError, match="the store is read-only"):
         broker.commit()

@@ -112,7 +112,8 @@ class KnownPeers:
                 self._store.forget_unacked(queue_of(self._store, name))
             else:
                 met.add(url)
-                self._broker.link(name, role, "" if link is None else link.token, url)
+                token = "" if link is None else link.token
+                self._broker.link(name, role, token, url, again=True)
         for link in configured.values():
             if link.name:
                 self._broker.link(link.name, link.role, link.token, link.url)

@@ -2,8 +2,8 @@
 
 What happened goes in, with the time; what to do comes out. All that happened in one turn is
 handled together: notifications are matched in a batch, the store is committed once, and what is
-to be sent on a connection is one `Send`. So nothing leaves before what it rests on is permanent,
-and a loaded node commits rarely and a calm one at once.
+to be sent on a connection is one `Send`. Nothing is sent before the state it depends on is
+committed, and a loaded node commits rarely, a calm one at once.
 
 Its parts write to one `Turn`:
 
@@ -65,7 +65,8 @@ from kbn.broker.wire import FrameError
 from kbn.broker.work import MESSAGE
 from kbn.errors import InvalidInputError
 
-LATE_S = 2.0  # after so long without a tick it was us who did not listen
+# A longer gap between ticks means that this process stalled: peers are not to blame for silence.
+LATE_S = 2.0
 
 # Of a turn's work: how far long work goes, and messages; deliveries may spend the rest.
 CHORES_SHARE, MESSAGES_SHARE = 0.25, 0.75
@@ -324,10 +325,11 @@ class Node:
                 if connection.opened_at < late and not connection.inbox:
                     reason = f"no first message in {limits.connect_timeout_s} s"
                     self.connections.refuse(connection, reason)
+            elif connection.inbox.rests:
+                # This broker does not read from it, so its silence counts from when it does again.
+                connection.heard_at = self._turn.now
             elif connection.heard_at < silent - limits.silent_s:
                 self.connections.close(connection, aborts=True)
-            elif connection.inbox.rests:
-                pass  # it is we who do not listen
             elif connection.heard_at < silent and not connection.is_stalled:
                 self.connections.refuse(connection, f"nothing heard for {limits.silent_s} s")
 

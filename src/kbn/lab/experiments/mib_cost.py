@@ -225,7 +225,7 @@ def _policy_row(
         "objects": size,
         "policy": policy.name,
         "asked": mib.count(policy.of or "broker"),
-        "found": done + engines[0].left_out[policy.name],
+        "found": done + engines[0].suppressed[policy.name],
         "done": done,
         "ms": least_s * 1e3,
     }

@@ -163,7 +163,7 @@ def _csv(form: CsvForm, place: Place) -> Csv:
     if len(set(signs)) < len(signs):
         raise place.error("delimiter, quote and escape must be different characters")
     if form.columns is not None and len(set(form.columns)) < len(form.columns):
-        raise place.at("columns").error("a name stands twice; remove one")
+        raise place.at("columns").error("a name occurs twice; remove one")
     try:
         codecs.lookup(form.encoding)
         "".encode(form.encoding)

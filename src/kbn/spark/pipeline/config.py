@@ -295,7 +295,7 @@ def _annotate(
 def _brokers(form: str | list[str] | None, place: Place) -> tuple[str, ...]:
     names = (form,) if isinstance(form, str) else tuple(form or ())
     if len(set(names)) < len(names):
-        raise place.error("a name stands twice; remove one")
+        raise place.error("a name occurs twice; remove one")
     return names
 
 
