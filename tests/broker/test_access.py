@@ -35,6 +35,7 @@ from kbn.broker.messages import (
     Publish,
     Refused,
     Subscribe,
+    Unsubscribe,
 )
 from kbn.broker.node.guesses import REMEMBERED_MAX, Guesses
 from kbn.errors import RemotePeerError
@@ -335,6 +336,31 @@ def test_what_waits_for_a_withdrawn_subscription_is_not_delivered(
     assert set(last.subscriptions) == {1, 2}
     talk.say(ann, DeliverAck(last.number))
     assert isinstance(talk.say(ann, Leave(1)).sent(ann)[-1], Left)
+
+
+@pytest.mark.parametrize("lost", ["what was withdrawn", "the subscription", "given up"])
+@pytest.mark.parametrize("subscribe", ["y", None])
+def test_what_waits_for_a_subscription_that_is_not_known_goes_to_those_who_may_have_all(
+    lost: str, subscribe: str | None
+) -> None:
+    entries = {"ann": may(subscribe="xy"), "bob": may()}
+    talk = Door(clients=entries)
+    ann, bob = talk.come("ann", "a", durable=True, window=1), talk.come("bob")
+    talk.say(ann, Subscribe(1, "x any", True), Subscribe(2, "y any", True))
+    talk.say(bob, published(1, y=1), published(2, x=2, z=2), published(3, y=3))
+    if lost == "given up":
+        talk.say(ann, Unsubscribe(1))
+    talk.tell(events.Closed(ann))
+    if lost == "what was withdrawn":
+        talk.change(clients={**entries, "ann": may(subscribe="y")})
+        talk.memory.mark("withdrawn/ann", b"\xc1")
+    elif lost == "the subscription":
+        talk.memory.keep_subscription("ann", 1, "?")
+    talk.memory.commit()
+    talk = Door(talk.memory, clients={**entries, "ann": may(subscribe=subscribe)})
+    ann = talk.come("ann", "a", epoch=2, durable=True)
+    is_all = [{"y": 1}, {"x": 2, "z": 2}, {"y": 3}]
+    assert talk.delivered(ann) == (is_all if subscribe is None else [{"y": 1}, {"y": 3}])
 
 
 def test_deliveries_that_are_left_out_are_no_gap_to_the_client() -> None:

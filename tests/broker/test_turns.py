@@ -20,6 +20,7 @@ from kbn.broker import (
 )
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
+    Advertise,
     Alive,
     AnyMessage,
     Connect,
@@ -435,6 +436,20 @@ def test_matching_in_parts_counts_as_the_work_of_the_publisher() -> None:
         turns.turn(events.Tick())
         turns.run()
     assert Done("subscribe", 1) in turns.heard[publisher]
+
+
+def test_a_client_with_very_many_advertisements_goes_in_turns() -> None:
+    turns = Turns()
+    for name, durable in (("away", True), ("gone", False)):
+        id = turns.client(
+            name, *[Advertise(n, f"k = {n}", True) for n in range(300)], durable=durable
+        )
+        turns.run()
+        session = turns.node.broker.clients[name]
+        assert len(session.advertisements) == 300
+        turns.turn(events.Closed(id))
+        assert 0 < len(session.advertisements) < 300
+        assert turns.run() > 3 and not session.advertisements
 
 
 def test_constants_of_removed_subscriptions_do_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.filters.small_worlds import POOLS, random_constraint, random_value
 
 from kbn.errors import FilterSyntaxError, InvalidInputError, KbnError, LimitError
-from kbn.filters import Bag, Constraint, Filter, Operator, Subscription
+from kbn.filters import Bag, Constraint, Filter, Operator, Subscription, lexing
 from kbn.filters.lexing import MAX_TEXT
 from kbn.filters.operators import words
 from kbn.filters.parsing import parse, parse_lines
@@ -249,3 +250,8 @@ def test_printing_uses_prefixes_and_says_kinds_where_needed() -> None:
     made = parse(text, PREFIXES)
     assert made.to_text(PREFIXES) == text
     assert str(Constraint("x", "!#>/@>", [Class("c")])) == "not x #>/@> {class(<c>)}"
+
+
+def test_the_lexer_has_no_possessive_groups() -> None:
+    """Python before 3.11.5 gets them wrong, and Debian 12 has 3.11.2 (cpython issue 106052)."""
+    assert not re.search(r"\)[*+?]\+|\(\?>", lexing._TOKEN.pattern)

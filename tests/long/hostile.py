@@ -280,9 +280,45 @@ async def false_broker(attacker: Attacker) -> None:
     await attacker.say(greet + rng.randbytes(rng.randrange(100)))
 
 
+async def durable_names(attacker: Attacker) -> None:
+    """Comes in under ever new names, to be kept for ever."""
+    for _ in range(30):
+        name = f"kept{attacker.rng.randrange(100_000)}"
+        said = wire.encode(Connect(name, 1, durable=True, token="t"))
+        await attacker.say(said + wire.encode(Subscribe(1, "a = 'ab'", True)), reads=False)
+
+
+async def advertisements(attacker: Attacker) -> None:
+    """Advertises very much, and goes."""
+    said = [wire.encode(Advertise(n, f"a = {n}", True)) for n in range(1, 2_000)]
+    await attacker.say(attacker.hello() + b"".join(said))
+
+
+async def table_of_tables(attacker: Attacker) -> None:
+    """Very many subscriptions of many filters, one that covers them, and away."""
+    rng = attacker.rng
+    said = [attacker.hello(), wire.encode(Subscribe(9_999, "a any", True))]
+    for n in range(1, 60):
+        parts = (f"a = {rng.randrange(10**6)} and b{k} < {n}" for k in range(60))
+        said.append(wire.encode(Subscribe(n, " or ".join(parts), True)))
+    said.append(wire.encode(Unsubscribe(9_999)))
+    await attacker.say(b"".join(said))
+
+
+async def half_gone(attacker: Attacker) -> None:
+    """Durable: leaves, comes back at once, and asks again for all that it had."""
+    rng = attacker.rng
+    name = f"gone{rng.randrange(20)}"
+    had = b"".join(wire.encode(Subscribe(n, f"a = {n}", True)) for n in range(1, 300))
+    for epoch in (1, 2):
+        hello = wire.encode(Connect(name, epoch, durable=True, token="t"))
+        await attacker.say(hello + had + wire.encode(Leave(1)), reads=rng.random() < 0.5)
+
+
 ATTACKS: list[Attack] = [
     noise, frames_of_noise, half_a_frame, mutated_session, heavy_session, stall, slow_reader,
     flood, churn, connection_storm, login_storm, false_broker,
+    durable_names, advertisements, table_of_tables, half_gone,
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tests.matching.test_poset import Order, assert_roots_are_right
 from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
 from kbn.lab.workloads import workload
-from kbn.matching import bulk_covering
+from kbn.matching import bulk_covering, root_lists
 from kbn.matching.poset import Poset, PosetChange
 
 BOUNDS = (
@@ -107,9 +107,11 @@ def _changes(
 
 
 @pytest.mark.parametrize("make", MIXTURES)
+@pytest.mark.parametrize("few", [1, 64])
 def test_the_roots_are_right_as_filters_come_and_go(
-    make: Callable[[Random], Filter], seed: int
+    make: Callable[[Random], Filter], few: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(root_lists, "FEW", few)
     poset, order = Poset(), Order()
     live: dict[int, Filter] = {}
     upstream: set[Filter] = set()

@@ -135,6 +135,12 @@ MUTANTS: list[tuple[str, str, Callable[..., object], str]] = [
     ("vanishing", "kbn.broker.unacked.UnackedQueue.rewind", lambda queue: None, "never had"),
     ("terms", "kbn.simulation.network.Network.use_ontology", use_none, "never had"),
     (
+        "terms",
+        "kbn.broker.client_requests.ClientRequests.subscriptions",
+        lambda requests: {},
+        "never had",
+    ),
+    (
         "one way",
         "kbn.broker.neighbour_traffic.NeighbourTraffic.repeat_overdue",
         lambda traffic, after_s: None,
@@ -170,6 +176,28 @@ def test_a_broker_that_does_not_mind_a_trouble_is_caught(
             if noticed in str(error).splitlines()[0]:
                 return
     pytest.fail("no world noticed")
+
+
+TAKEN_BACK: list[tuple[int, str, object, str]] = [
+    (80000900, "kbn.broker.membership.EPOCH_UNKNOWN", 0, "in the order"),
+    (5252, "kbn.broker.client_session.ClientSession.holds", lambda *_: True, "may not subscribe"),
+    (5473, "kbn.broker.client_session.ClientSession.holds", lambda *_: True, "may not subscribe"),
+    (70002523, "kbn.simulation.ledger.Ledger.may_come_again", lambda *_: None, "in the order"),
+    (80001390, "kbn.simulation.ledger.Ledger.may_be_published_again", lambda *_: None, "wanted no"),
+    (90004102, "kbn.simulation.ledger.Ledger.may_be_published_again", lambda *_: None, "in the or"),
+]
+
+
+@pytest.mark.parametrize(
+    ("seed", "broken", "mutant", "noticed"), TAKEN_BACK, ids=[f"{t[0]}" for t in TAKEN_BACK]
+)
+def test_what_was_mended_or_excused_is_needed(
+    seed: int, broken: str, mutant: object, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worlds that were broken once are so again, with the mend or the excuse taken back."""
+    monkeypatch.setattr(broken, mutant)
+    with pytest.raises(PromiseBrokenError, match=noticed):
+        World.swarm(seed, troubles=["spoilt"] if seed < 10_000 else None).run()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 Who is not admitted any more is told why, and its connection is closed. A durable client whose name
 may still come in, with another token, say, is kept; one whose name may not is forgotten. From a
 client that may do less, the subscriptions that it may not have are withdrawn, and it is told; what
-waits for them is not delivered. What waits for one that the client has given up itself is, and for
-one that a disk has lost: as far as it may see it.
+waits for them is not delivered. Nor is what waits for one that the client has given up itself, or
+that a disk has lost, unless it may subscribe to everything: nobody knows whether it may have that.
 """
 
 from __future__ import annotations

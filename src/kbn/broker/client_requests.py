@@ -47,7 +47,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
+from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification, Subscription
 
@@ -55,6 +55,7 @@ EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
 CONTENT_LOOKED_INTO = 2_048  # bytes: with less there is not too much in it
 
 VALUES_COUNTED = 5  # of a content, for one unit of work
+ADVERTISEMENTS_ASKED = 1_000  # of a publisher; what none of them covers goes everywhere
 
 NOTHING = b"http://www.w3.org/2002/07/owl#Nothing"
 
@@ -181,6 +182,8 @@ class ClientRequests:
             raise InvalidInputError(f"a newer process of {connect.client!r} is attached")
         if connect.durable and not settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
+        if connect.durable and known is None:
+            settings.broker_limits.check_durable(self._clients.durable_count)
         if connect.when_slow == "block":
             permission.check_block()
         is_resumed = known is not None and known.epoch == connect.epoch
@@ -274,10 +277,10 @@ class ClientRequests:
         """A client is away: a durable one is kept, another forgotten."""
         session.is_connected = False
         self._clients.release_publishers(session)
-        for id in list(session.advertisements):
-            self._unadvertise(session, id)
         if not session.is_durable:
             self.forget(session)
+        elif session.advertisements:
+            self._network.begin_chore(self._unadvertising(session), session.peer)
 
     def finish(self) -> None:
         """Deliver what waits, and forget those who have left."""
@@ -290,11 +293,16 @@ class ClientRequests:
         self._network.begin_chore(self._forgetting(session), session.peer)
 
     def _forgetting(self, session: ClientSession) -> Iterator[None]:
+        yield from self._unadvertising(session)
         yield from self._unsubscribing(session)
-        for id in list(session.advertisements):
-            self._unadvertise(session, id)
         if self._clients.by_name.get(session.name) is session:  # not one that came since
             self._clients.forget(session)
+
+    def _unadvertising(self, session: ClientSession) -> Iterator[None]:
+        for id in list(session.advertisements):
+            self._outbox.work.done += CHANGED
+            self._unadvertise(session, id)
+            yield
 
     def _unsubscribing(self, session: ClientSession) -> Iterator[None]:
         for id in list(session.subscriptions):
@@ -381,8 +389,13 @@ class ClientRequests:
         if NOTHING in encoded:  # below every class, so no two advertisements are apart for it
             return False
         ontology = self._interests.table.ontology
-        known = (session.advertisements[id] for id in session.in_force)
-        return any(advertisement.matches(notification, ontology) for advertisement in known)
+        for asked, id in enumerate(session.in_force):
+            if asked == ADVERTISEMENTS_ASKED:
+                return False
+            self._outbox.work.done += COMPARED
+            if session.advertisements[id].matches(notification, ontology):
+                return True
+        return False
 
     # Subscribing and advertising.
 
@@ -446,6 +459,7 @@ class ClientRequests:
         if id not in session.advertisements:
             held = len(session.advertisements)
             session.limits.check_subscription(advertisement, held)
+            self._outbox.work.done += CHANGED
             session.advertisements[id] = advertisement
             self._interests.advertise((session.peer, id), advertisement)
 

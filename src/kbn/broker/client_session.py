@@ -43,9 +43,16 @@ class ClientSession:
     redirect: tuple[str, str] | None = None
     hops: Hops | None = None
 
+    def __post_init__(self) -> None:
+        self.deliveries.holds = self.holds
+
     @property
     def name(self) -> str:
         return self.peer.name
+
+    def holds(self, id: int) -> bool:
+        """Whether it has a subscription, or had it when it left."""
+        return id in self.subscriptions or id in self.former
 
     def allow(self, permission: Permission, limits: ClientLimits) -> None:
         """From now on it may do this, and use so much."""

@@ -66,6 +66,7 @@ class ClientSessions:
         aside: Aside,
     ) -> None:
         self.by_name: dict[str, ClientSession] = {}
+        self.durable_count = 0  # of them, here or away
         self.hops_every_s = 0.0
         self.matched = 0
         self.delivered = 0
@@ -90,6 +91,7 @@ class ClientSessions:
             deliveries = self._deliveries(peer, connect)
             session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
+            self.durable_count += session.is_durable
         session.connect(connect, permission, self._limits.changed(permission.limits))
         stored = self._publishers.of(peer.name, connect.epoch)
         session.publications.resume(stored, connect.published)
@@ -119,6 +121,7 @@ class ClientSessions:
         session.redirect = self._aside.read_mark(f"redirect/{kept.name}", _REDIRECT, None)
         deliveries.withdrawn = self._aside.read_mark(WITHDRAWN + kept.name, _WITHDRAWN, {})
         self.by_name[kept.name] = session
+        self.durable_count += 1
         return session
 
     def set_aside(self, name: str, id: int, text: str, error: Exception) -> None:
@@ -138,7 +141,8 @@ class ClientSessions:
             self._store.unmark(FORMER + session.name)
             self.owners.forget(session.name)
         self.when_forgotten(session.name)
-        self.by_name.pop(session.name, None)
+        del self.by_name[session.name]
+        self.durable_count -= session.is_durable
         self._ready.pop(session.name, None)
         self.release_publishers(session)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,7 +86,8 @@ class Deliveries:
     """`unacked` is there when the client is durable; `dropped` counts what was dropped.
 
     The client is `shown` these attributes; None: all. Of subscriptions that were `withdrawn` from
-    it nothing is delivered up to the sequence that each had then.
+    it nothing is delivered up to the sequence that each had then. One that is not shown all is
+    delivered what it `holds` a subscription for: of others nobody knows whether it may have them.
     """
 
     unacked: UnackedQueue | None
@@ -103,6 +105,7 @@ class Deliveries:
     is_cut_short: bool = False
     shown: frozenset[str] | None = None
     withdrawn: dict[int, int] = field(default_factory=dict)
+    holds: Callable[[int], bool] = lambda id: True
 
     def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
@@ -199,6 +202,8 @@ class Deliveries:
             sequence, after, ids, envelope = found
             if self.withdrawn:
                 ids = tuple(id for id in ids if self.withdrawn.get(id, -1) < sequence)
+            if self.shown is not None:
+                ids = tuple(filter(self.holds, ids))
             seen = self._seen(envelope) if ids else None
             if seen is not None:
                 return Deliver(sequence, True, ids, seen, self.dropped, after)
@@ -209,7 +214,9 @@ class Deliveries:
                 return None
         while self.queue.waiting:
             ids, envelope = self.queue.pop()
-            seen = envelope if self.shown is None else self._seen(envelope)
+            if self.shown is not None:
+                ids = tuple(filter(self.holds, ids))
+            seen = self._seen(envelope) if ids else None
             if seen is not None:
                 self.numbered += 1
                 return Deliver(self.numbered, False, ids, seen, self.dropped)

@@ -136,13 +136,19 @@ class ClientLimits:
 class BrokerLimits:
     """What a broker keeps in all.
 
-    `store_bytes`: in its store. `neighbour_unacked_bytes`: in the store for one neighbour.
+    `durable_clients`: so many, here or away. `store_bytes`: in its store.
+    `neighbour_unacked_bytes`: in the store for one neighbour.
     `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost.
     """
 
+    durable_clients: int = 100_000
     store_bytes: int = 16 << 30
     neighbour_unacked_bytes: int = 4 << 30
     neighbour_queue_bytes: int = 64 << 20
+
+    def check_durable(self, held: int) -> None:
+        """Raise `LimitError` when one more durable client is too much."""
+        _check("durable clients", held + 1, self.durable_clients)
 
 
 def _check(what: str, number: int, maximum: int) -> None:

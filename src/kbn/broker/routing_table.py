@@ -20,7 +20,7 @@ from kbn.ontology import Ontology
 
 ToTell = tuple[str, Announce]
 
-LITTER_BYTES_MAX = 1 << 24
+LITTER_BYTES_MAX = 1 << 22
 """Constants of removed subscriptions take so much, and twice those in use; then they are gone."""
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from kbn.filters import Subscription, check_parts, decode_json
 from kbn.ontology import Ontology
 
-READ_BYTES_MAX = 16 << 20
-"""So much text is remembered with what it says."""
+READ_BYTES_MAX = 4 << 20
+"""What is remembered takes so much memory, about: only what many clients ask for comes again."""
 # A parsed subscription takes several times its text, and some room however short that is.
 PARSED_SHARE = 8
 PARSED_BYTES = 1024
@@ -42,9 +42,14 @@ class SubscriptionReader:
         self.size = 0
 
     def _remember(self, text: str, is_text: bool, read: Subscription) -> None:
-        """Remember one, after all others are forgotten if there is too much of it."""
+        """Remember one, after all others are forgotten if there is too much of it.
+
+        One that would take all the room by itself is not remembered.
+        """
         size = PARSED_BYTES + PARSED_SHARE * len(text)
-        if self.size + size > PARSED_SHARE * READ_BYTES_MAX:
+        if size > READ_BYTES_MAX:
+            return
+        if self.size + size > READ_BYTES_MAX:
             self.clear()
         self.size += size
         self._read[text, is_text] = read

@@ -91,7 +91,7 @@ class FrameReader:
         self.limit_bytes = limit_bytes
         self._unfinished = bytearray()
         self._wanted = HEADER_BYTES  # how long the unfinished part must be to be looked at again
-        self._broken: FrameError | None = None
+        self._broken = ""  # why; an error would refer to this reader by its traceback
 
     @property
     def pending(self) -> int:
@@ -104,8 +104,8 @@ class FrameReader:
         Raises FrameError at a length that is zero or above the limit, and from then on always.
         What came whole before that is not told: it is the same stream.
         """
-        if self._broken is not None:
-            raise FrameError(str(self._broken))
+        if self._broken:
+            raise FrameError(self._broken)
         if not self._unfinished:
             return self._cut(data)
         self._unfinished += data
@@ -133,13 +133,13 @@ class FrameReader:
         return frames
 
     def _broken_by(self, length: int) -> FrameError:
-        self._broken = FrameError(
+        self._broken = (
             f"a frame of {length} bytes; the limit is {self.limit_bytes}"
             if length
             else "a frame of no bytes"
         )
         self._unfinished.clear()
-        return self._broken
+        return FrameError(self._broken)
 
 
 def decode_first(body: bytes) -> FirstMessage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import socket
 import sys
@@ -336,13 +335,13 @@ def _node_settings(options: BrokerOptions) -> NodeSettings:
 
 
 async def _serve(server: Watched, end_with_stdin: bool) -> None:
-    from kbn.transport import at_end_of_stdin, end, serve
+    from kbn.transport import GarbageSearch, at_end_of_stdin, end, serve
 
     if end_with_stdin:
         at_end_of_stdin(end)
-    # What is loaded by now stays: looking through all of it for garbage would stop everybody.
-    gc.collect()
-    gc.freeze()
+    garbage = GarbageSearch()
+    garbage.begin()
+    server.server.add_background_task(garbage.run)
     await serve(server)
 
 

@@ -81,13 +81,15 @@ _IRI = (
 _IRI_AHEAD = f"(?!{_IRI})"
 
 # The order is by frequency; where two kinds could start alike, a lookahead keeps them apart.
+# No group is possessive, only single characters: Python gets those wrong before 3.11.5.
 _TOKEN = re.compile(
-    rf"""\s*+(?:\#(?![=<>])[^\n]*+\s*+)*+
+    rf"""\s*+(?:\#(?![=<>])[^\n]*+\s*+)*
     (?:(?P<NAME>{NAME}+(?![:/"]))
     |(?P<OPERATOR>[=](?![=])
-        |{_IRI_AHEAD}!?(?:(?:{_BAG}|{_BAG_WORD})/!?)*+(?:{_BAG}|{_SYMBOL}|(?<=/)\w+|(?<=/!)\w+))
+        |{_IRI_AHEAD}!?(?:(?:{_BAG}|{_BAG_WORD})/!?)*
+            (?:{_BAG}(?!/)|{_SYMBOL}|(?:(?<=/)|(?<=/!))(?!{_BAG_WORD}/)\w+))
     |(?P<NUMBER>[+\-]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+\-]?[0-9]++)?|inf)(?![\w.\-]))
-    |(?P<STRING>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')
+    |(?P<STRING>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*')
     |(?P<PUNCTUATION>[(){{}}\[\],!]|&&|\|\|)
     |(?P<CURIE>(?:{NAME}+)?:{LOCAL_NAME})
     |(?P<IRI>{_IRI})

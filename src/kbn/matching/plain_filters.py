@@ -78,7 +78,6 @@ class PlainCode:
     """The code of a plain filter, taken apart."""
 
     words: Array
-    tokens: list[int]
     bounds: dict[int, Bounds]
 
 
@@ -98,14 +97,10 @@ class PlainFilters:
         """The filter's code taken apart; None when the filter is not plain."""
         if not is_plain_filter(filter):
             return None
-        words = array("q", code)
-        header = words[0]
-        count = header & 0xFFFFF
-        tokens = words[1 : 1 + count].tolist()
         bounds: dict[int, Bounds] = {}
-        if header >> 48:
-            numbers = memoryview(code).cast("d")
-            for at in range(1 + count, len(words), 3):
+        if code[6] or code[7]:  # some ranges: their number is in the upper bits of the first word
+            words, numbers = array("q", code), memoryview(code).cast("d")
+            for at in range(1 + (words[0] & 0xFFFFF), len(words), 3):
                 word = words[at]
                 bounds[word & 0xFFFFFF] = Bounds(
                     (numbers[at + 1], (word >> 28 & 0xFFF) - 1024), bool(word >> 24 & 1),
@@ -113,7 +108,7 @@ class PlainFilters:
                 )  # fmt: skip
         for axis, place in self._equalities(filter):
             bounds[axis] = _narrowed(bounds.get(axis), place)
-        return PlainCode(np.frombuffer(code, np.int64), tokens, bounds)
+        return PlainCode(np.frombuffer(code, np.int64), bounds)
 
     def hits(self, filter: Filter) -> list[int]:
         """The tokens whose constraints follow from the filter's, and those of families."""

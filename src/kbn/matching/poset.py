@@ -202,6 +202,7 @@ class Poset:
 
     def check_invariants(self) -> None:
         """Every entry follows from its parent, and no root from another (slow; for tests)."""
+        self._index.check_invariants()
         for number, entry in self._entries.items():
             assert (entry.parent is None) == (number in self._roots)
             if entry.parent is not None:

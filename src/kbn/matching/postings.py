@@ -42,6 +42,7 @@ class RootPostings:
         ontology: Ontology,
         implications: Implications,
         witness: Callable[[Constraint], Any],
+        filter_of: Callable[[int], Filter],
         asked_max: float = inf,
     ) -> None:
         """At most `asked_max` atoms are looked at for one conclusion."""
@@ -51,7 +52,7 @@ class RootPostings:
         self._witness = witness
         self._posted: dict[Constraint, set[int]] = {}
         self._attributes: dict[str, _Atoms] = {}
-        self.lists = RootLists()
+        self.lists = RootLists(self._posted, filter_of)
 
     def add(self, entry: int, filter: Filter) -> None:
         for atom in dict.fromkeys(_premises(filter)):

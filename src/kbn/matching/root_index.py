@@ -47,18 +47,30 @@ class RootIndex:
         self._implications = implications
         self._query = CoverQuery(self._index)
         self._plain = PlainFilters(self._index)
-        self._postings = RootPostings(
-            self._index.ontology, implications, self._query.witness, asked_max
-        )
         self._filters: dict[int, Filter] = {}
+        self._postings = RootPostings(
+            self._index.ontology,
+            implications,
+            self._query.witness,
+            self._filters.__getitem__,
+            asked_max,
+        )
         self._roots: dict[int, None] = {}
         self._last: tuple[Filter | None, bytes] = (None, b"")
+        self._last_plain: tuple[bytes, PlainCode | None] = (b"", None)
 
     def code_of(self, filter: Filter) -> bytes:
         """The filter's code; an error when it has none."""
         if self._last[0] is not filter:
             self._last = (filter, self._index.encoder.encode(filter.constraints))
         return self._last[1]
+
+    def _plain_code(self, filter: Filter) -> PlainCode | None:
+        """The filter's code taken apart; None when the filter is not plain."""
+        code = self.code_of(filter)
+        if self._last_plain[0] is not code:
+            self._last_plain = (code, self._plain.code_of(filter, code))
+        return self._last_plain[1]
 
     def add(self, root: int, filter: Filter) -> None:
         """Enter a root."""
@@ -97,11 +109,15 @@ class RootIndex:
         if self._filters.pop(entry, None) is not None:
             self.held.remove(entry)
 
+    def check_invariants(self) -> None:
+        """The lists hold the roots (slow; for tests)."""
+        self._postings.lists.check_invariants()
+
     # --- who covers it? ------------------------------------------------------------------------
 
     def covering(self, filter: Filter) -> Iterator[int]:
         """Those that cover the filter, one after another."""
-        plain = self._plain.code_of(filter, self.code_of(filter))
+        plain = self._plain_code(filter)
         found = None if plain is None else self._covering_plain(filter, plain)
         if found is None:
             candidates = self._query.candidates(filter)
@@ -110,6 +126,8 @@ class RootIndex:
             yield from self._asked(filter, entries)
             return
         groups, verdicts = found
+        if groups.shape[0] == 0:
+            return
         yield from self._entries(groups[verdicts == SURELY])
         unclear = (verdicts != SURELY) & (verdicts != NO)
         yield from self._asked(filter, self._entries(groups[unclear]))
@@ -143,12 +161,16 @@ class RootIndex:
 
     def covered(self, filter: Filter) -> Iterator[list[int]]:
         """The roots that the filter covers, in parts; roots may come and go in between."""
-        plain = self._plain.code_of(filter, self.code_of(filter))
+        plain = self._plain_code(filter)
         if plain is None:
             candidates = self._postings.candidates(filter, self._roots)
             decide = self._covered_by
         else:
-            candidates = self._postings.lists.candidates(filter).tolist()
+            few = self._postings.lists.few_with_equalities(filter)
+            if few is not None and not plain.words[0] >> 48:
+                yield few  # there are no ranges, and an equality follows from the same alone
+                return
+            candidates = self._postings.lists.candidates(filter).tolist() if few is None else few
             decide = partial(self._covered_by_plain, plain)
         for first in range(0, len(candidates), AT_ONCE):
             part = candidates[first : first + AT_ONCE]

@@ -94,7 +94,11 @@ class ValueIndex:
 
     def register(self, operator: Any, operand: Any, token: int) -> None:
         """From now on `token` is hit by the values that `operator operand` accepts."""
-        self._forget()
+        if operator is Operator.EQ and type(operand) is str:
+            self.version += 1
+            self._memo.pop(operand, None)  # no other value is equal to it
+        else:
+            self._forget()
         self._registered.append((operator, operand, token))
         bag = split_bag_operator(operator)
         if operator is Operator.EXISTS:

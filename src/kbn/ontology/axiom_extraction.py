@@ -27,6 +27,7 @@ from collections.abc import Iterable
 
 from kbn.ontology import vocabulary as v
 from kbn.ontology.axioms import Axioms, Pair
+from kbn.ontology.constructs import count_constructs
 from kbn.ontology.expressions import read_expressions, read_list
 from kbn.ontology.triple_sorting import SortedTriples
 from kbn.ontology.triples import Triple
@@ -59,6 +60,7 @@ class _SecondPass:
     def axioms_read(self, skos: bool | None) -> Axioms:
         """All axioms; each step relies on those before it."""
         axioms = self.axioms
+        axioms.beyond = count_constructs(self.sorted)
         self._read_skos(skos)
         axioms.expressions = read_expressions(
             self.sorted.nodes,
@@ -246,7 +248,9 @@ class _SecondPass:
         for name, individual in expressions.values.values():
             axioms.properties.add(name)
             axioms.individuals.add(individual)
-        for name, _, filler in expressions.at_most.values():
+        axioms.properties.update(expressions.selves.values())
+        bounds = (*expressions.at_most.values(), *expressions.at_least.values())
+        for name, _, filler in bounds:
             axioms.properties.add(name)
             if name not in self.sorted.data_properties:
                 axioms.classes.add(filler)

@@ -33,6 +33,7 @@ class Axioms:
     inverses: set[Pair] = field(default_factory=set)
     symmetric: set[str] = field(default_factory=set)
     transitive: set[str] = field(default_factory=set)
+    reflexive: set[str] = field(default_factory=set)
     chains: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     domains: set[Pair] = field(default_factory=set)
     ranges: set[Pair] = field(default_factory=set)
@@ -54,7 +55,7 @@ class Axioms:
     names: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """IRI -> (how well it names it, a text), best first; the qualities are in `vocabulary.py`."""
     beyond: Counter[str] = field(default_factory=Counter)
-    """How often each construct appears that reaches past named terms."""
+    """Construct that reaches past named terms -> how many axioms use it (`constructs.py`)."""
     expressions: Expressions = field(default_factory=Expressions)
     """The class expressions, for the levels that can use them."""
     is_skos: bool = False

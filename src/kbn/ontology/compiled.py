@@ -376,6 +376,13 @@ class Ontology:
             return frozenset()
         return frozenset(self.classes[i] for i in self._tables.domains[component])
 
+    def ranges(self, iri: str) -> frozenset[str]:
+        """The classes that the range of property `iri` names; read as `domains` reads its own."""
+        component = self._properties.component(iri)
+        if component is None:
+            return frozenset()
+        return frozenset(self.classes[i] for i in self._tables.ranges[component])
+
     # Individuals.
 
     def same_as(self, iri: str) -> frozenset[str]:

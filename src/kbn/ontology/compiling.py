@@ -84,7 +84,20 @@ def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
         relation_starts=starts,
         relation_properties=of_property,
         relation_objects=of_object,
-        domains=_domains(axioms, property_tree, property_ids, class_ids, as_written),
+        domains=_named_ends(
+            axioms.named_domains | (set() if as_written else _turned(axioms, axioms.named_ranges)),
+            property_tree,
+            property_ids,
+            class_ids,
+            inherited=not as_written,
+        ),
+        ranges=_named_ends(
+            axioms.named_ranges | (set() if as_written else _turned(axioms, axioms.named_domains)),
+            property_tree,
+            property_ids,
+            class_ids,
+            inherited=not as_written,
+        ),
         disjoint_groups=groups,
         labels=Labels.of(axioms.names),
     )
@@ -206,34 +219,35 @@ def _add_domains_and_ranges(
             held[node] |= ranges[name]
 
 
-def _domains(
-    axioms: Axioms,
+def _named_ends(
+    pairs: set[tuple[str, str]],
     tree: Hierarchy,
     property_ids: dict[str, int],
     class_ids: dict[str, int],
-    as_written: bool,
+    *,
+    inherited: bool,
 ) -> Rows:
-    """Property component -> the classes named in its domain, or else in those above it."""
+    """Property component -> the classes named in its domain (or range), or else in those above."""
     named: dict[int, set[int]] = defaultdict(set)
-    for name, kind in axioms.named_domains | (set() if as_written else _turned_ranges(axioms)):
+    for name, kind in pairs:
         named[int(tree.component_of[property_ids[name]])].add(class_ids[kind])
     rows: list[set[int]] = []
     for component in range(len(tree.members)):
         found = named.get(component, set())
-        if not found and not as_written:
+        if not found and inherited:
             # Wider components have smaller numbers, so their rows are there.
             found = set().union(*(rows[wider] for wider in tree.parents[component]))
         rows.append(found)
     return Rows.of(np.array(sorted(row), dtype=np.int32) for row in rows)
 
 
-def _turned_ranges(axioms: Axioms) -> set[tuple[str, str]]:
-    """The domains that follow from the range of an inverse."""
+def _turned(axioms: Axioms, named: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The domains that follow from the ranges of inverses, or the ranges from domains."""
     turned: dict[str, set[str]] = defaultdict(set)
     for one, other in axioms.inverses | {(name, name) for name in axioms.symmetric}:
         turned[one].add(other)
         turned[other].add(one)
-    return {(one, kind) for name, kind in axioms.named_ranges for one in turned[name]}
+    return {(one, kind) for name, kind in named for one in turned[name]}
 
 
 def _closed_types(held: dict[int, set[int]], tree: Hierarchy, count: int) -> Rows:

@@ -36,6 +36,12 @@ class Expressions:
     """Node -> (property, individual)."""
     at_most: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """Node -> (property, number, filler): has at most so many values in the filler."""
+    at_least: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    """Node -> (property, number, filler): has at least so many values in the filler."""
+    exact: set[str] = field(default_factory=set)
+    """The nodes that say both at least and at most."""
+    selves: dict[str, str] = field(default_factory=dict)
+    """Node -> property: has itself as a value."""
     types: set[Pair] = field(default_factory=set)
     """(individual, node), blank nodes included."""
     domains: set[Pair] = field(default_factory=set)
@@ -123,13 +129,16 @@ def _read_restriction(found: Expressions, node: str, structure: dict[str, list[s
     ):
         for filler in structure.get(predicate, ())[:1]:
             table[node] = (name, filler)
+    if {"true", "1"} & set(structure.get(v.HAS_SELF, ())):
+        found.selves[node] = name
     filler = next(iter(structure.get(v.ON_CLASS, ())), v.THING)
-    for kind in (
-        "maxCardinality",
-        "cardinality",
-        "maxQualifiedCardinality",
-        "qualifiedCardinality",
-    ):
-        for number in structure.get(v.OWL + kind, ()):
+    for kind in v.CARDINALITIES:
+        for number in structure.get(kind, ()):
             if number.isdecimal() and len(number) <= DIGITS_MAX:
-                found.at_most[node] = (name, int(number), filler)
+                bound = (name, int(number), filler)
+                if kind not in v.MIN_CARDINALITIES:
+                    found.at_most[node] = bound
+                if kind not in v.MAX_CARDINALITIES:
+                    found.at_least[node] = bound
+                if kind in v.EXACT_CARDINALITIES:
+                    found.exact.add(node)

@@ -39,6 +39,7 @@ def reason(axioms: Axioms, corpus: Corpus, request: Request) -> None:
             rules_rl.reason_rl(axioms)
             axioms.notes += _ignored("rl", beyond, rules_rl.IGNORED, rules_rl.PARTLY)
         case "el":
+            beyond["inverse properties"] = len({frozenset(pair) for pair in axioms.inverses})
             rules_el.reason_el(axioms)
             axioms.notes += _ignored("el", beyond, rules_el.IGNORED, rules_el.PARTLY)
         case "dl":

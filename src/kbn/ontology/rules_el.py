@@ -13,11 +13,23 @@ until nothing is new:
     x -r-> y, domain of r is c                         →  c in S(x)
     x -r-> y, Nothing in S(y)                          →  Nothing in S(x)
     two disjoint classes in S(x)                       →  Nothing in S(x)
+    (∃r.Self) in S(x)                                  →  x -r-> x, and (∃r'.Self) in S(x), r ⊑ r'
+    r reflexive                                        →  (∃r.Self) in S(x)
 
 A range is met by linking to "y and the range" instead of y. Individuals are nominals, safely:
 their types and statements are subsumers and links of their own concept, and two whose concepts
-subsume each other are the same. What EL has no rule for (universals, unions above, complements,
-cardinalities, inverses) is left out here and stated.
+subsume each other are the same.
+
+Some of what EL leaves out costs next to nothing and is sound, so it is read as well:
+
+- what all members of a union (or of an enumeration) are below, the union is below;
+- the range of a property is a domain of its inverse, and the other way round; the inverses of
+  subproperties and of transitive properties are so, too; a link between two individuals has its
+  inverse;
+- "at least one" is an existential, "at least n" lies below one.
+
+What there is no rule for (universals, complements, functional properties, most of what
+cardinalities and inverses say) is left out here and stated.
 """
 
 from __future__ import annotations
@@ -26,26 +38,24 @@ from collections import defaultdict
 
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.contradiction import Contradiction
-from kbn.ontology.hierarchy import compile_hierarchy, lowest
+from kbn.ontology.hierarchy import Hierarchy, compile_hierarchy, lowest
 from kbn.ontology.vocabulary import NOTHING, THING
 
 IGNORED = {
     "allValuesFrom",
-    "cardinality",
-    "complementOf",
-    "hasSelf",
     "hasKey",
+    "hasValue of literals",
+    "restrictions on inverses",
     "functional properties",
     "inverse functional properties",
     "asymmetric properties",
     "irreflexive properties",
-    "reflexive properties",
     "disjoint properties",
     "negative assertions",
     "subproperties of inverses",
     "property chains over inverses",
 }
-PARTLY = {"unionOf", "oneOf"}
+PARTLY = {"unionOf", "oneOf", "cardinality", "complementOf", "inverse properties"}
 
 
 def reason_el(axioms: Axioms) -> None:
@@ -82,8 +92,9 @@ class _Saturation:
         """x -> the members of S(x) that are fillers of some existential."""
         self.back: list[dict[int, set[int]]] = []
         self.todo: list[tuple[int, int]] = []
-        self.aux: dict[tuple[int, int], int] = {}
-        self.narrowed: set[int] = set()
+        self.aux: dict[tuple[int, frozenset[int]], int] = {}
+        """(a concept, ranges) -> the concept that is all of them; `narrowed` the other way."""
+        self.narrowed: dict[int, tuple[int, frozenset[int]]] = {}
 
     def concept(self, name: str) -> int:
         number = self.ids.get(name)
@@ -101,26 +112,57 @@ class _Saturation:
         self.property_names = listed
         self.property_ids = {name: number for number, name in enumerate(listed)}
         ids = self.property_ids
-        tree = compile_hierarchy(
-            len(listed), [(ids[a], ids[b]) for a, b in axioms.subproperties if {a, b} <= ids.keys()]
-        )
+        self.inverses = self._read_inverses()
+        pairs = [(ids[a], ids[b]) for a, b in axioms.subproperties if {a, b} <= ids.keys()]
+        pairs += [
+            (one, other)
+            for narrow, wide in pairs + [(number, number) for number in self.inverses]
+            for one in self.inverses.get(narrow, ())
+            for other in self.inverses.get(wide, ())
+        ]
+        tree = compile_hierarchy(len(listed), pairs)
         self.wider = [tree.above(number) for number in range(len(listed))]
         self.chains: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.chains_back: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for name in axioms.transitive & ids.keys():
-            self._chain(ids[name], ids[name], ids[name])
+        transitive = {ids[name] for name in axioms.transitive & ids.keys()}
+        for number in transitive.union(*(self.inverses.get(one, ()) for one in transitive)):
+            self._chain(number, number, number)
         for name, links in axioms.chains:
             self._long_chain([ids[link] for link in links], ids[name])
-        self.domains: dict[int, list[int]] = defaultdict(list)
-        self.ranges: dict[int, list[int]] = defaultdict(list)
-        expressions = axioms.expressions
+        self._read_domains(tree)
+
+    def _read_inverses(self) -> dict[int, set[int]]:
+        """Property -> its inverses; a symmetric one is its own."""
+        ids, found = self.property_ids, defaultdict(set)
+        for one, other in self.axioms.inverses | {(name, name) for name in self.axioms.symmetric}:
+            if one in ids and other in ids:
+                found[ids[one]].add(ids[other])
+                found[ids[other]].add(ids[one])
+        return dict(found)
+
+    def _read_domains(self, tree: Hierarchy) -> None:
+        axioms, expressions, ids = self.axioms, self.axioms.expressions, self.property_ids
+        self.domains: dict[int, set[int]] = defaultdict(set)
+        self.ranges: dict[int, set[int]] = defaultdict(set)
         for name, kind in expressions.domains | axioms.domains:
             if name in ids:
-                self.domains[ids[name]].append(self.concept(kind))
+                self._read_domain(ids[name], kind)
+                for inverse in self.inverses.get(ids[name], ()):
+                    self._read_range(inverse, kind, tree)
         for name, kind in expressions.ranges | axioms.ranges:
-            if name in ids and kind in axioms.classes:
-                for narrower in tree.below(ids[name]):
-                    self.ranges[narrower].append(self.concept(kind))
+            if name in ids:
+                self._read_range(ids[name], kind, tree)
+                for inverse in self.inverses.get(ids[name], ()):
+                    self._read_domain(inverse, kind)
+
+    def _read_domain(self, number: int, kind: str) -> None:
+        if kind != THING:
+            self.domains[number].add(self.concept(kind))
+
+    def _read_range(self, number: int, kind: str, tree: Hierarchy) -> None:
+        if kind in self.axioms.classes or kind.startswith("_:"):
+            for narrower in tree.below(number):
+                self.ranges[narrower].add(self.concept(kind))
 
     def _long_chain(self, links: list[int], wide: int) -> None:
         if len(links) == 1:
@@ -148,6 +190,8 @@ class _Saturation:
         for node, (name, one) in expressions.values.items():
             if name in self.property_ids:
                 self._existential(node, self.property_ids[name], self.individual(one))
+        self._read_at_least()
+        self._read_selves()
         for narrower, wider in expressions.pairs | axioms.subclasses | axioms.unfolded:
             if wider != THING:
                 self.above[concept(narrower)].append(concept(wider))
@@ -169,6 +213,38 @@ class _Saturation:
                 self.groups_of[concept(name)].append(number)
         for name in axioms.unsatisfiable:
             self.above[concept(name)].append(self.bottom)
+
+    def _read_at_least(self) -> None:
+        expressions = self.axioms.expressions
+        for node, (name, number, filler) in expressions.at_least.items():
+            if name in self.property_ids and number >= 1:
+                some = f"\x02some of {node}"
+                self._existential(some, self.property_ids[name], self.concept(filler))
+                self.above[self.concept(node)].append(self.ids[some])
+                if number == 1 and node not in expressions.exact:
+                    self.above[self.ids[some]].append(self.concept(node))
+
+    def _read_selves(self) -> None:
+        """Every ∃r.Self that is asked about is a concept; nodes for the same one are joined."""
+        self.self_of: dict[int, int] = {}
+        """Property -> the concept ∃property.Self."""
+        reflexive = {
+            self.property_ids[name] for name in self.axioms.reflexive & self.property_ids.keys()
+        }
+        selves = self.axioms.expressions.selves
+        asked = {self.property_ids[name] for name in selves.values() if name in self.property_ids}
+        wide = {wider for one in asked | reflexive for wider in self.wider[one]}
+        for number in asked | reflexive | wide:
+            self.self_of[number] = self.concept(f"\x03self {number}")
+        for number, own in self.self_of.items():
+            self.above[own].extend(self.self_of[wider] for wider in self.wider[number])
+        for node, name in selves.items():
+            if name in self.property_ids:
+                own = self.self_of[self.property_ids[name]]
+                self.above[self.concept(node)].append(own)
+                self.above[own].append(self.concept(node))
+        self.above[self.thing].extend(self.self_of[number] for number in reflexive)
+        self.self_links = {own: number for number, own in self.self_of.items()}
 
     def _conjunction(self, node: int, parts: frozenset[int]) -> None:
         """File an intersection under pairs of its members.
@@ -221,7 +297,35 @@ class _Saturation:
                 one, other = self.individual(subject), self.individual(node)
                 self._link(one, self.property_ids[name], other)
         while self.todo:
-            self._subsume(*self.todo.pop())
+            while self.todo:
+                self._subsume(*self.todo.pop())
+            self._close_unions()
+
+    def _close_unions(self) -> None:
+        """Put each union below what all its members are below."""
+        expressions = self.axioms.expressions
+        groups = [
+            *((node, [self.ids[one] for one in some]) for node, some in expressions.unions.items()),
+            *(
+                (node, [self.individual(one) for one in some])
+                for node, some in expressions.enumerations.items()
+            ),
+        ]
+        found: dict[int, set[int]] = {}
+        for node, members in groups:
+            for member in members:
+                self._start(member)
+            own = self.ids[node]
+            above = [self.subsumers[member] for member in members]
+            possible = [each for each in above if self.bottom not in each]
+            common = set.intersection(*possible) if possible else {self.bottom}
+            new = common - {own, self.thing, *self.above.get(own, ())}
+            if new:
+                found[own] = new
+                self.above[own].extend(new)
+        for x in self.started if found else ():
+            for own in found.keys() & self.subsumers[x]:
+                self.todo.extend((x, c) for c in found[own])
 
     def _start(self, number: int) -> None:
         """Begin a concept's own set; expressions that nothing links to need none."""
@@ -254,6 +358,8 @@ class _Saturation:
                 todo.extend((x, node) for node, parts in partners[other] if parts <= mine)
         if c in self.links_of:
             self._link(x, *self.links_of[c])
+        if c in self.self_links:
+            self._link(x, self.self_links[c], x)
         if c in self.groups_of:
             self._check_groups(x, c)
         if c == self.bottom:
@@ -279,7 +385,7 @@ class _Saturation:
             if y not in self.started:
                 self._start(y)
             if self.ranges.get(name):
-                y = self._within_range(y, name)
+                y = self._within_range(x, name, y)
             for wide in self.wider[name]:
                 linked = self.links[x].setdefault(wide, set())
                 if y in linked:
@@ -298,24 +404,38 @@ class _Saturation:
                 todo.append((x, node))
         if self.bottom in self.subsumers[y]:
             todo.append((x, self.bottom))
+        if name in self.inverses and self._are_individuals(x, y):
+            waiting.extend((y, inverse, x) for inverse in self.inverses[name])
+        if x == y and name in self.self_of and self._are_individuals(x, y):
+            todo.append((x, self.self_of[name]))
         for second, wide in self.chains.get(name, ()):
             waiting.extend((x, wide, z) for z in self.links[y].get(second, ()))
         for first, wide in self.chains_back.get(name, ()):
             waiting.extend((w, wide, y) for w in self.back[x].get(first, ()))
 
-    def _within_range(self, y: int, name: int) -> int:
-        """The concept "y and the range of `name`"; y itself when y already is below the range."""
-        if set(self.ranges[name]) <= self.subsumers[y] or y in self.narrowed:
+    def _are_individuals(self, *concepts: int) -> bool:
+        return all(self.names[one].startswith("\x00") for one in concepts)
+
+    def _within_range(self, x: int, name: int, y: int) -> int:
+        """The concept "y and the range of `name`"; y itself when y already is below the range.
+
+        An individual that another is linked to is in the range. One that a class is linked to need
+        not be: the class may have no member.
+        """
+        missing = self.ranges[name] - self.subsumers[y]
+        if not missing:
             return y
-        found = self.aux.get((y, name))
+        if self._are_individuals(x, y):
+            self.todo.extend((y, kind) for kind in missing)
+            return y
+        base, within = self.narrowed.get(y, (y, frozenset()))
+        within |= missing
+        found = self.aux.get((base, within))
         if found is None:
-            if self.names[y].startswith("\x00"):
-                self.todo.extend((y, kind) for kind in self.ranges[name])
-                return y
-            found = self.concept(f"\x01{y} in the range of {name}")
-            self.aux[y, name] = found
-            self.narrowed.add(found)
-            self.above[found].extend((y, *self.ranges[name]))
+            found = self.concept(f"\x01{base} within {sorted(within)}")
+            self.aux[base, within] = found
+            self.narrowed[found] = (base, within)
+            self.above[found].extend((base, *within))
             self._start(found)
         return found
 

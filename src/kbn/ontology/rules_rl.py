@@ -32,6 +32,8 @@ from kbn.ontology.vocabulary import NOTHING, THING
 
 IGNORED = {
     "hasSelf",
+    "hasValue of literals",
+    "restrictions on inverses",
     "negative assertions",
     "disjoint properties",
     "asymmetric properties",

@@ -55,6 +55,8 @@ class Tables:
     relation_objects: Ids
     domains: Rows
     """Property component -> the classes its domain names, by id, ascending."""
+    ranges: Rows
+    """Property component -> the classes its range names, by id, ascending."""
     disjoint_groups: Rows
     """Class component -> the groups of pairwise disjoint components it was declared in."""
     labels: Labels
@@ -140,7 +142,7 @@ class Labels:
 
 
 _HIERARCHIES = ("class_tree", "property_tree", "same")
-_ROWS = ("types", "direct_types", "instances", "domains", "disjoint_groups")
+_ROWS = ("types", "direct_types", "instances", "domains", "ranges", "disjoint_groups")
 _PLAIN = ("relation_starts", "relation_properties", "relation_objects")
 _NAMES = ("classes", "properties", "individuals")
 _SEPARATOR = "\x00"

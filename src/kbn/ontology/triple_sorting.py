@@ -25,14 +25,14 @@ _DECLARES_PROPERTY = {
     v.INVERSE_FUNCTIONAL_PROPERTY,
     v.OWL + "AsymmetricProperty",
     v.OWL + "IrreflexiveProperty",
-    v.OWL + "ReflexiveProperty",
+    v.REFLEXIVE_PROPERTY,
 }
 _CHARACTERISTICS_BEYOND = {
     v.FUNCTIONAL_PROPERTY: "functional properties",
     v.INVERSE_FUNCTIONAL_PROPERTY: "inverse functional properties",
     v.OWL + "AsymmetricProperty": "asymmetric properties",
     v.OWL + "IrreflexiveProperty": "irreflexive properties",
-    v.OWL + "ReflexiveProperty": "reflexive properties",
+    v.REFLEXIVE_PROPERTY: "reflexive properties",
 }
 _STRUCTURE = {
     v.FIRST,
@@ -44,22 +44,17 @@ _STRUCTURE = {
     v.MEMBERS,
     v.DISTINCT_MEMBERS,
     v.ON_PROPERTY,
+    v.SOME_VALUES_FROM,
+    v.ALL_VALUES_FROM,
+    v.HAS_VALUE,
+    v.HAS_KEY,
     v.DISJOINT_UNION_OF,
     v.PROPERTY_CHAIN,
-    v.OWL + "onClass",
+    v.ON_CLASS,
 }
-_BEYOND = {
-    v.SOME_VALUES_FROM: "someValuesFrom",
-    v.OWL + "allValuesFrom": "allValuesFrom",
-    v.OWL + "hasValue": "hasValue",
-    v.OWL + "hasSelf": "hasSelf",
-    v.OWL + "hasKey": "hasKey",
-    v.COMPLEMENT_OF: "complementOf",
-    v.UNION_OF: "unionOf",
-    v.ONE_OF: "oneOf",
+_ABOUT_PROPERTIES = {
     v.OWL + "propertyDisjointWith": "disjoint properties",
     v.OWL + "assertionProperty": "negative assertions",
-    **dict.fromkeys(v.CARDINALITIES, "cardinality"),
 }
 _NAMES = {iri: (rank, quality) for rank, (iri, quality) in enumerate(v.NAME_PROPERTIES)}
 _Name = tuple[int, bool, str, int]
@@ -80,6 +75,8 @@ class SortedTriples:
         self.data_properties: set[str] = set()
         self.functional: set[str] = set()
         self.inverse_functional: set[str] = set()
+        self.characteristics: set[tuple[str, str]] = set()
+        """(property or statement, the name of a construct that no class expression holds)."""
         self.headers: set[str] = set()
         self.concepts: set[str] = set()
         self.broader: list[Pair] = []
@@ -112,10 +109,10 @@ class SortedTriples:
         handler = self.handlers.get(predicate)
         if handler is not None:
             handler(subject, node)
-        elif predicate in _STRUCTURE or predicate in _BEYOND:
-            self.nodes.setdefault(subject, {}).setdefault(predicate, []).append(node)
-            if predicate in _BEYOND:
-                self.axioms.beyond[_BEYOND[predicate]] += 1
+        elif predicate in _STRUCTURE:
+            self._file(subject, predicate, node)
+        elif predicate in _ABOUT_PROPERTIES:
+            self.characteristics.add((subject, _ABOUT_PROPERTIES[predicate]))
         elif predicate in v.XL_PROPERTIES:
             self.xl_names.append((subject, v.XL_PROPERTIES[predicate], node))
         elif not v.is_built_in(predicate):
@@ -126,12 +123,14 @@ class SortedTriples:
             self.add_name(subject, predicate, literal)
         elif predicate == v.LITERAL_FORM:
             self.xl_forms.setdefault(subject, []).append(literal)
-        elif predicate in _BEYOND:
-            self.axioms.beyond[_BEYOND[predicate]] += 1
-            # A cardinality's number is kept as text; other literals say nothing of terms.
-            if predicate in v.CARDINALITIES:
-                structure = self.nodes.setdefault(subject, {})
-                structure.setdefault(predicate, []).append(literal.value)
+        elif predicate in v.CARDINALITIES or predicate == v.HAS_SELF:
+            self._file(subject, predicate, literal.value)
+        elif predicate == v.HAS_VALUE:
+            # The value itself says nothing of terms; that there is one is told.
+            self._file(subject, v.HAS_LITERAL, literal.value)
+
+    def _file(self, subject: str, predicate: str, node: str) -> None:
+        self.nodes.setdefault(subject, {}).setdefault(predicate, []).append(node)
 
     # Declarations and axioms between named terms.
 
@@ -160,7 +159,7 @@ class SortedTriples:
         elif node in (v.ALL_DISJOINT_CLASSES, v.ALL_DIFFERENT):
             self.blank_types[subject] = node
         elif node == v.OWL + "AllDisjointProperties":
-            axioms.beyond["disjoint properties"] += 1
+            self.characteristics.add((subject, "disjoint properties"))
         elif node == v.CONCEPT:
             self.concepts.add(subject)
         elif node == v.XL_LABEL:
@@ -186,12 +185,14 @@ class SortedTriples:
             axioms.symmetric.add(subject)
         elif kind == v.TRANSITIVE_PROPERTY:
             axioms.transitive.add(subject)
+        elif kind == v.REFLEXIVE_PROPERTY:
+            axioms.reflexive.add(subject)
         elif kind == v.FUNCTIONAL_PROPERTY:
             self.functional.add(subject)
         elif kind == v.INVERSE_FUNCTIONAL_PROPERTY:
             self.inverse_functional.add(subject)
         if kind in _CHARACTERISTICS_BEYOND:
-            axioms.beyond[_CHARACTERISTICS_BEYOND[kind]] += 1
+            self.characteristics.add((subject, _CHARACTERISTICS_BEYOND[kind]))
 
     def _subclass(self, subject: str, node: str) -> None:
         self.above.append((subject, node))
@@ -210,7 +211,7 @@ class SortedTriples:
 
     def _inverse(self, subject: str, node: str) -> None:
         if subject.startswith("_:"):
-            self.nodes.setdefault(subject, {}).setdefault(v.INVERSE_OF, []).append(node)
+            self._file(subject, v.INVERSE_OF, node)
         else:
             self.axioms.inverses.add((subject, node))
 

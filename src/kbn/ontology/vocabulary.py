@@ -35,6 +35,7 @@ ANNOTATION_PROPERTY = OWL + "AnnotationProperty"
 NAMED_INDIVIDUAL = OWL + "NamedIndividual"
 SYMMETRIC_PROPERTY = OWL + "SymmetricProperty"
 TRANSITIVE_PROPERTY = OWL + "TransitiveProperty"
+REFLEXIVE_PROPERTY = OWL + "ReflexiveProperty"
 FUNCTIONAL_PROPERTY = OWL + "FunctionalProperty"
 INVERSE_FUNCTIONAL_PROPERTY = OWL + "InverseFunctionalProperty"
 ALL_DISJOINT_CLASSES = OWL + "AllDisjointClasses"
@@ -59,19 +60,15 @@ ON_PROPERTY = OWL + "onProperty"
 SOME_VALUES_FROM = OWL + "someValuesFrom"
 ALL_VALUES_FROM = OWL + "allValuesFrom"
 HAS_VALUE = OWL + "hasValue"
+HAS_LITERAL = HAS_VALUE + " literal"
+"""No IRI: stands for `hasValue` where the value is a literal."""
+HAS_SELF = OWL + "hasSelf"
 HAS_KEY = OWL + "hasKey"
 ON_CLASS = OWL + "onClass"
-CARDINALITIES = tuple(
-    OWL + name
-    for name in (
-        "cardinality",
-        "minCardinality",
-        "maxCardinality",
-        "qualifiedCardinality",
-        "minQualifiedCardinality",
-        "maxQualifiedCardinality",
-    )
-)
+EXACT_CARDINALITIES = (OWL + "cardinality", OWL + "qualifiedCardinality")
+MIN_CARDINALITIES = (OWL + "minCardinality", OWL + "minQualifiedCardinality")
+MAX_CARDINALITIES = (OWL + "maxCardinality", OWL + "maxQualifiedCardinality")
+CARDINALITIES = (*EXACT_CARDINALITIES, *MIN_CARDINALITIES, *MAX_CARDINALITIES)
 
 CONCEPT = SKOS + "Concept"
 BROADER = SKOS + "broader"

@@ -176,11 +176,7 @@ class AccessTrouble:
     def objection(
         self, name: str, message: AnyMessage, held: Mapping[int, Subscription]
     ) -> str | None:
-        """What is wrong with what a broker sends a client now; `held` its brokers know of.
-
-        It may be sent what waited for one that it has given up, or that a disk has lost: as far as
-        it may see it.
-        """
+        """What is wrong with what a broker sends a client now; `held` is what it ever wanted."""
         if not isinstance(message, Deliver):
             return None
         known, permission = self.clients[name], self.in_force.permission_of(name)
@@ -189,7 +185,6 @@ class AccessTrouble:
         shown = set(content.decode(message.envelope.content))
         if permission.subscribe is not None and not shown <= permission.subscribe:
             return f"{name} may see {set(permission.subscribe)}, and is sent {shown}"
-        found = [held.get(id) for id in message.subscriptions]
-        if not any(each is None or self.may_subscribe(name, each) for each in found):
+        if not any(self.may_subscribe(name, held[id]) for id in message.subscriptions):
             return f"{name} may not subscribe to what {message.envelope.id} is sent for"
         return None

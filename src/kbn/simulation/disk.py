@@ -19,9 +19,9 @@ the rows reach the broker, so that it is the broker who has to find them.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -32,6 +32,7 @@ from kbn.broker import Envelope, MemoryStore, NotificationId, Store, StoreError
 
 UNREADABLE = b"\xc1"  # nothing in MessagePack begins so, and no text
 # Not those about the shape of the overlay, nor the epoch: they are for a person to mend.
+LOST = "lost/"  # how many deliveries a client has lost
 SPOILT_MARKS = ("received/", "past/", "publisher/", "redirect/", "withdrawn/", "former/")
 
 _ENVELOPES = msgpack.Decoder(Envelope)
@@ -40,25 +41,28 @@ _ENVELOPES = msgpack.Decoder(Envelope)
 @dataclass(frozen=True, slots=True)
 class Losses:
     """What a store has lost in a crash: publications that somebody still waited for, and
-    subscriptions of clients, by the numbers that these gave them.
+    subscriptions of clients, by the numbers that these gave them. It had counted so many deliveries
+    that clients have lost to a limit, and does not know that any more: `uncounted`, by client.
     """
 
     commits: int
     publications: frozenset[NotificationId]
     subscriptions: frozenset[tuple[str, int]]
+    uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Spoilt:
     """A row that cannot be read any more. It is to be set aside under one of these names.
 
-    `publication` or `subscription` is what it held; of a mark neither. With `is_told` the store has
-    found it by itself, and told so.
+    `publication` or `subscription` is what it held, `value` what a mark said. With `is_told` the
+    store has found it by itself, and told so.
     """
 
     told_as: frozenset[str] = frozenset()
     publication: NotificationId | None = None
     subscription: tuple[str, int] | None = None
+    value: bytes = b""
     is_told: bool = False
 
 
@@ -135,25 +139,34 @@ class SimulatedDisk(MemoryStore):
         kept = self._safe.kept
         return Losses(
             self._unsynced,
-            _publications(lost.bodies.values()) - _publications(self._safe.bodies.values()),
+            publications(lost.bodies.values()) - publications(self._safe.bodies.values()),
             frozenset(
                 (name, id)
                 for name, client in lost.kept.items()
                 for id in client.subscriptions
                 if name not in kept or id not in kept[name].subscriptions
             ),
+            {
+                mark.removeprefix(LOST): msgpack.decode(count) - _count(self._safe.facts.get(mark))
+                for mark, count in lost.facts.items()
+                if mark.startswith(LOST)
+            },
         )
 
     def spoil(self, rng: Random) -> list[Spoilt]:
         bodies, kept, facts = self._safe.bodies, self._safe.kept, self._safe.facts
         rows: list[Callable[[], Spoilt]] = [
-            *(partial(self._spoil_body, key) for key in bodies if _publications([bodies[key]])),
+            *(partial(self._spoil_body, key) for key in bodies if publications([bodies[key]])),
             *(
                 partial(self._spoil_subscription, name, id)
                 for name, client in kept.items()
                 for id in client.subscriptions
             ),
-            *(partial(self._spoil_mark, name) for name in facts if name.startswith(SPOILT_MARKS)),
+            *(
+                partial(self._spoil_mark, name)
+                for name, value in facts.items()
+                if name.startswith(SPOILT_MARKS) and value != UNREADABLE
+            ),
         ]
         found = [spoil() for spoil in rng.sample(rows, min(len(rows), rng.randint(1, 3)))]
         self._now = deepcopy(self._safe)
@@ -167,7 +180,7 @@ class SimulatedDisk(MemoryStore):
             for sequence, body, _ in waiting.after(0, len(waiting))
             if body == key
         )
-        [id] = _publications([contents.bodies[key]])
+        [id] = publications([contents.bodies[key]])
         contents.bodies[key] = UNREADABLE * len(contents.bodies[key])
         return Spoilt(told_as, publication=id)
 
@@ -177,15 +190,19 @@ class SimulatedDisk(MemoryStore):
         return Spoilt(frozenset({f"subscription/{name}/{id}"}), subscription=(name, id))
 
     def _spoil_mark(self, name: str) -> Spoilt:
-        self._safe.facts[name] = UNREADABLE
-        return Spoilt(frozenset({f"mark/{name}"}))
+        value, self._safe.facts[name] = self._safe.facts[name], UNREADABLE
+        return Spoilt(frozenset({f"mark/{name}"}), value=value)
 
     def _skip_epochs(self) -> None:
         epoch = int(self._safe.facts.get("epoch", b"0"))
         self._safe.facts["epoch"] = str(epoch + self._unsynced).encode()
 
 
-def _publications(bodies: Iterable[bytes]) -> frozenset[NotificationId]:
+def _count(mark: bytes | None) -> int:
+    return 0 if mark is None else msgpack.decode(mark, type=int)
+
+
+def publications(bodies: Iterable[bytes]) -> frozenset[NotificationId]:
     """Those that can be read."""
     readable = (body for body in bodies if not body.startswith(UNREADABLE))
     return frozenset(_ENVELOPES.decode(body).id for body in readable)

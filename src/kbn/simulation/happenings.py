@@ -31,9 +31,8 @@ def _burst(world: World) -> None:
 
 def _stop_reading(world: World) -> None:
     client = world.rng.choice(world.subscribers)
-    if not client.core.is_moving:
-        world.tell(f"{client.name} stops reading")
-        client.stop_reading()
+    world.tell(f"{client.name} stops reading")
+    client.stop_reading()
 
 
 def _read(world: World) -> None:

@@ -6,7 +6,7 @@ subscription about every publication.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbn.broker import NotificationId
@@ -25,12 +25,6 @@ class Interest:
     in_force_at: float | None = None
     given_up_at: float | None = None
     is_unsubscribed: bool = False
-    is_lost: bool = False  # by a disk: its broker does not know what it was
-
-    @property
-    def is_known(self) -> bool:
-        """Whether its broker knows it, and can tell whether the client may have it."""
-        return not self.is_unsubscribed and not self.is_lost
 
     def begin_again(self, request: int) -> None:
         """What was owed for it is not any more; it counts again from when it is in force."""
@@ -46,8 +40,8 @@ class Published:
     at: float
     is_forbidden: bool = False  # its publisher may not publish it
     is_uncertain: bool = False  # it may be lost: refused for a while, or nobody has confirmed it
-    was_taken: bool = False  # by a broker that has lost it: it may be refused, and delivered before
-    may_repeat: bool = False  # a broker has lost the mark that it had this one
+    was_taken: bool = False  # by a broker that does not know: it may be refused, and was delivered
+    may_repeat: bool = False  # a broker does not know that it had it from a neighbour
 
 
 @dataclass(slots=True)
@@ -78,14 +72,15 @@ class Ledger:
         must, may = set(), set()
         refused = self._refused(publishers)
         for published in self.published:
-            is_refused = published.id in refused and not published.was_taken
-            if published.is_forbidden or is_refused:
+            is_refused = published.id in refused
+            if published.is_forbidden or (is_refused and not published.was_taken):
                 continue
             for interest in self.interests[client.name].values():
                 if not self.contents.matches(interest.subscription, published.notification):
                     continue
                 may.add(published.id)
-                if client.core.is_durable and self._is_promised(interest, published):
+                is_promised = self._is_promised(interest, published) and not is_refused
+                if client.core.is_durable and is_promised:
                     must.add(published.id)
         return must, may
 
@@ -122,22 +117,33 @@ class Ledger:
         known = self._by_id.get(id)
         return known is not None and (known.was_taken or known.may_repeat)
 
-    def mark_lost(self) -> None:
-        """A broker does not know any more what a neighbour has sent: all of it may come again."""
-        for published in self.published:
-            published.may_repeat = True
+    def may_come_again(self, ids: Iterable[NotificationId]) -> None:
+        """A broker does not know any more that it had these from a neighbour."""
+        for id in ids:
+            self._by_id[id].may_repeat = True
+
+    def may_be_published_again(self, ids: Iterable[NotificationId]) -> None:
+        """A broker does not know any more that it had these from their publisher."""
+        for id in ids:
+            self._by_id[id].was_taken = True
+
+    def unconfirmed(self, client: SimulatedClient) -> set[NotificationId]:
+        """What a process has published, and no broker has confirmed to it."""
+        mine = {each.id for each in self.published if each.id[:2] == (client.name, client.epoch)}
+        return {id for id in mine if id.number > client.core.stored_up_to}
+
+    def up_to(self, newest: Mapping[tuple[str, int], int]) -> set[NotificationId]:
+        """What processes of publishers have published up to these numbers."""
+        found = (each.id for each in self.published)
+        return {id for id in found if id.number <= newest.get((id.publisher, id.epoch), 0)}
 
     def note_in_force(self, client: SimulatedClient, now: float) -> None:
         """Note which subscriptions of a client are in force by now."""
-        # Another broker than the one it is at may be the one that does not know what it has lost.
-        is_at_one = not client.core.is_moving and not client.core.former
         for interest in self.interests[client.name].values():
             request = interest.request or 0
             is_waiting = interest.in_force_at is None and interest.request is not None
             if is_waiting and client.has("barrier", request):
                 interest.in_force_at = now
-            if interest.in_force_at is not None and is_at_one:
-                interest.is_lost = False
 
     def lost(self, ids: Iterable[NotificationId]) -> None:
         """A disk has lost these: nobody is owed them any more."""

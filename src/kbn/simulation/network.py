@@ -27,6 +27,7 @@ from kbn.broker import (
     Effect,
     LinkTo,
     Node,
+    NotificationId,
     Peer,
     Role,
     RoutingTable,
@@ -319,6 +320,10 @@ class Network:
         """Make rows of the disk of a broker unreadable that does not run; which."""
         place = self._place(name)
         return [] if place.node is not None else place.store.spoil(rng)
+
+    def unacked_for(self, by: str, to: str) -> dict[NotificationId, int]:
+        """What a broker keeps for another that has not acknowledged it; the sequences."""
+        return self._place(by).unacked_for(to)
 
     def mend_disk(self, name: str) -> None:
         """Undo both; what was stored is safe."""

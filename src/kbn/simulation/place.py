@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from kbn.broker import Node, NodeSettings, node_effects, node_events
+from kbn.broker import Node, NodeSettings, NotificationId, Peer, node_effects, node_events
 from kbn.simulation.connection import End, SimulatedConnection
-from kbn.simulation.disk import Disk, Losses
+from kbn.simulation.disk import Disk, Losses, publications
 
 # Only a machine that loses power loses commits, and it needs longer than that to come back.
 REBOOT_S = 1.0
@@ -57,6 +57,12 @@ class Place:
             self._ahead_min_s = self.ahead_by_s + REBOOT_S
             self.set_clock(self.ahead_s)
         return losses
+
+    def unacked_for(self, to: str) -> dict[NotificationId, int]:
+        """What the disk has for another broker, with the sequence of each."""
+        peer = Peer("broker", to)
+        rows = self.store.unacked(peer, 0, self.store.unacked_count(peer))
+        return {id: row.sequence for row in rows for id in publications([row.envelope])}
 
     def set_clock(self, ahead_s: float) -> None:
         """The machine's clock is so far ahead when the node starts again.

@@ -25,8 +25,8 @@ Some worlds have more troubles (`troubles.py`). Then these are the promises:
   All else is owed;
 - what a disk has spoilt is not owed either, but only from when its broker has told so. Nobody is
   given anything else than was published;
-- what a disk has lost or spoilt, and its publisher brings again, comes out of order. So does what a
-  neighbour sends again because the mark that it came is spoilt, and its broker has told so.
+- what a disk has lost or spoilt, and its publisher brings again, comes out of order. So may what a
+  broker has had and does not know of, because a mark is spoilt (`damage.py` says which).
 """
 
 from __future__ import annotations
@@ -235,7 +235,8 @@ class World:
         )
 
     def _lost_by(self, client: SimulatedClient) -> int:
-        return sum(lost_by(process) for process in self.ledger.processes(client))
+        told = sum(lost_by(process) for process in self.ledger.processes(client))
+        return told + self.damage.uncounted[client.name]
 
     def expected(self, client: SimulatedClient) -> tuple[set[NotificationId], set[NotificationId]]:
         """What a client must have had, and what it may have had."""
@@ -369,7 +370,7 @@ class World:
         interests = self.ledger.interests.get(client)
         if interests is None:
             return
-        held = {i: each.subscription for i, each in interests.items() if each.is_known}
+        held = {id: each.subscription for id, each in interests.items()}
         objection = self.access.objection(client, message, held)
         if objection is not None:
             self._broken(objection)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kbn.transport.dialling import ask_name
     from kbn.transport.ending import at_end_of_stdin, end, until_told
     from kbn.transport.feed import Delivery, Feed
+    from kbn.transport.garbage import GarbageSearch
     from kbn.transport.item import Item
     from kbn.transport.logs import set_up
     from kbn.transport.managed_processes import Companion, ManagedOverlay
@@ -42,6 +43,7 @@ __all__ = [
     "Delivery",
     "EntryAt",
     "Feed",
+    "GarbageSearch",
     "Item",
     "LinkTo",
     "Listen",
@@ -106,6 +108,7 @@ __getattr__ = on_first_use(
         "Watch": "kbn.transport.watching",
         "Watched": "kbn.transport.watching",
         "ask_name": "kbn.transport.dialling",
+        "GarbageSearch": "kbn.transport.garbage",
         "at_end_of_stdin": "kbn.transport.ending",
         "client_tls": "kbn.transport.security",
         "connect": "kbn.transport.connecting",

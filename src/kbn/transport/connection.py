@@ -95,6 +95,8 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         if not self.closed.done():
             self.closed.set_result(None)
+        # Asyncio's transport refers to itself by this, and would be garbage to be searched for.
+        getattr(self._transport, "__dict__", {}).pop("_read_ready_cb", None)
         self._owner.lost(self)
 
     # What the owner calls.

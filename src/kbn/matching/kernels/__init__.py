@@ -8,6 +8,7 @@ from kbn.kernel_folder import is_kept, kept
 
 with kept(Path(__file__).parent):
     from kbn.matching.kernels import (
+        bags,
         batch,
         bulk_covering,
         code,
@@ -25,6 +26,7 @@ with kept(Path(__file__).parent):
 
 __all__ = [
     "are_compiled",
+    "bags",
     "batch",
     "bulk_covering",
     "code",
