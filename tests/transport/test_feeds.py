@@ -82,6 +82,14 @@ def test_what_comes_before_its_feed_waits_for_it() -> None:
     assert [item.delivered for item in late.items] == [delivered(1, 2)]
 
 
+def test_what_an_earlier_process_subscribed_to_is_dropped_by_one_that_leaves() -> None:
+    feeds, stubs = with_feeds(1)
+    assert feeds.deliver(delivered(1, 2)) == []  # a feed for it may still be asked for
+    assert feeds.disclaim() == [delivered(1, 2)]
+    assert feeds.deliver(delivered(2, 3)) == [delivered(2, 3)]
+    assert not stubs[1].items
+
+
 def test_an_objection_reaches_the_feed_it_is_about() -> None:
     feeds, stubs = with_feeds(1)
     error = InvalidInputError("no such term")

@@ -428,7 +428,10 @@ class ClientRequests:
         session.limits.check_size(characters + session.subscribed_bytes)
         session.permission.check_subscribe(subscription)
         if known is not None:
-            raise InvalidInputError(f"your subscription {id} is another: unsubscribe it first")
+            raise InvalidInputError(
+                f"you have another subscription {id}: {known}; unsubscribe it first, or let the "
+                "broker forget you (kbn subscribe --durable --forget, without a filter)"
+            )
         self._interests.subscribe(key, subscription)
         session.count_text(id, characters)
         self._clients.add_subscription(session, id, subscription)

@@ -390,7 +390,7 @@ def compile_kernels_once() -> None:
     """Compile the kernels, before processes are started that would each do it."""
     from kbn.matching import kernels
 
-    if not kernels.are_compiled():
+    if not kernels.are_compiled(with_covering=True):
         _warm_up()
 
 
@@ -398,5 +398,5 @@ def _warm_up() -> None:
     """Load the matching kernels, and say so when that takes long."""
     from kbn.broker import warm_up
 
-    remark_on_compiling()
+    remark_on_compiling(with_covering=True)
     warm_up()

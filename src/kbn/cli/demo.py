@@ -44,7 +44,7 @@ def demo(
     """Make up a day of podcasts and take it through the whole pipeline on Spark.
 
     Feeds become notifications, the categories they name become terms of an ontology, and each
-    notification is matched with all subscriptions. Nobody subscribes to the categories the episodes
+    notification is matched with all subscriptions. Most ask for wider categories than the episodes
     carry: that Podcasting is Technology comes from the ontology. Ends in a page with plots.
 
     \b

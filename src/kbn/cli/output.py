@@ -68,12 +68,13 @@ def write_json(data: object, file: Path) -> None:
     remark(f"written to {file}")
 
 
-def remark_on_compiling() -> None:
+def remark_on_compiling(*, with_covering: bool = False) -> None:
     """Say so when the matching that follows has to compile its kernels first."""
     from kbn.matching import kernels
 
-    if not kernels.are_compiled():
-        remark("compiling the matching kernels, once per machine (about 20 s)…")
+    if not kernels.are_compiled(with_covering=with_covering):
+        seconds = 40 if with_covering else 20
+        remark(f"compiling the matching kernels, once per machine (about {seconds} s)…")
 
 
 def remark_on_compiling_placement() -> None:

@@ -118,6 +118,8 @@ def publish(
       kbn publish --url kbn://127.0.0.1:7420 --durable --file posts.jsonl
       kbn publish --trigger kbn://127.0.0.1:7499 -o conference --file talks.jsonl
     """
+    if not notifications and file is None:
+        raise typer.BadParameter("give notifications as JSON, - to read stdin, or a --file")
     texts = notification_texts(notifications or [], file)
     management.check()
     publisher = _publisher(connecting, publishing, management)

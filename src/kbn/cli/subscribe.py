@@ -44,9 +44,13 @@ class Ending:
 def subscribe(
     *,
     filters: Annotated[
-        list[str],
-        typer.Argument(metavar="FILTER...", help="Filters in the text language."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="FILTER...",
+            help="Filters in the text language; none with --forget, to be forgotten at once.",
+            show_default=False,
+        ),
+    ] = None,
     durable: Annotated[
         bool,
         typer.Option("--durable", help="The broker keeps what arrives while you are away."),
@@ -73,15 +77,22 @@ def subscribe(
     Examples:
       kbn subscribe --url kbn://127.0.0.1:7420 'price < 20 and kind = "book"'
       kbn subscribe --durable --name ann --count 9 'category @> podcast:Arts'
+      kbn subscribe --durable --name ann --forget
     """
     if durable and name is None:
         raise typer.BadParameter("a durable client needs a --name, to be known when it comes back")
     if ending.forget and not durable:
         raise typer.BadParameter("--forget goes with --durable")
-    for text in filters:
+    if not filters and not ending.forget:
+        raise typer.BadParameter("give a filter, such as 'price < 20'", param_hint="FILTER...")
+    for text in filters or ():
         _check_syntax(text)
     client = connecting.client(name, durable=durable)
     printer = _Printer(ending.count, with_facts)
+    if not filters:
+        asyncio.run(_forget(client))
+        remark(f"the broker has forgotten {name}")
+        return
     asyncio.run(_subscribe(client, filters, printer, ending))
     if ending.count is not None and not printer.is_done and ending.timeout is not None:
         remark(f"{printer.printed} of {ending.count} came in {ending.timeout:g} s")
@@ -94,6 +105,12 @@ def _check_syntax(text: str) -> None:
 
     prefixes = {spelling.partition(":")[0] for spelling in tokenize_filter(text).spellings}
     Subscription.parse(text, dict.fromkeys(prefixes, "urn:any:"))
+
+
+async def _forget(client: Client) -> None:
+    """Have the broker forget a durable client, its subscriptions and what waits for it."""
+    async with client, asyncio.timeout(BARRIER_S):
+        await client.leave()
 
 
 async def _subscribe(client: Client, filters: list[str], printer: _Printer, ending: Ending) -> None:

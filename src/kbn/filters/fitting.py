@@ -109,5 +109,7 @@ def _require(condition: bool, operator: AnyOperator, wanted: str, operand: Opera
     if not condition:
         shown = repr(operand)
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        if type(operand) is Bag:
+            shown = "a bag: remove the braces, or use a bag operator such as #>"
         raise InvalidInputError(f"{operator.symbol} takes {wanted}, not {shown}")
     return operand

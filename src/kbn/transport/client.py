@@ -297,9 +297,11 @@ class Client:
             reading = asyncio.create_task(read(feed))
             await client.leave()
 
-        That comes to the feeds as always: continue to read them meanwhile.
+        That comes to the feeds as always: continue to read them meanwhile. What an earlier process
+        subscribed to, and this one did not, is dropped.
         """
         left = self._driver.pending.expect("leave")
+        self._driver.consume(self._driver.feeds.disclaim())
         self._driver.do(self.core.leave())
         await left
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kbn.transport.feed import Feed
 
 
+NOBODY_ASKS = 2**63  # more than the number of any subscription
+
+
 class Feeds:
     """The feeds of a client by the number of their subscription."""
 
@@ -38,6 +41,13 @@ class Feeds:
     def remove(self, id: int) -> bool:
         """Whether there was such a feed; it gets nothing more."""
         return self._feeds.pop(id, None) is not None
+
+    def disclaim(self) -> list[Delivered]:
+        """Nobody asks for the feeds of an earlier process any more: what is done with."""
+        self._last_id = NOBODY_ASKS
+        items = [item for left in self._unclaimed.values() for item in left]
+        self._unclaimed.clear()
+        return [delivered for item in items for delivered in self.done_with(item)]
 
     def deliver(self, delivered: Delivered) -> list[Delivered]:
         """Give a delivery to the feeds that want it; what nobody has to be done with."""

@@ -33,7 +33,8 @@ def parse_url(url: str) -> Address:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise _not_an_address(url, str(error)) from None
+        reason = str(error)[:1].lower() + str(error)[1:]
+        raise _not_an_address(url, reason.replace("range 0-65535", "range (0 to 65535)")) from None
     if parts.scheme not in ("kbn", "kbns"):
         raise _not_an_address(url, "it begins with kbn:// or kbns://")
     if not host:
@@ -45,5 +46,5 @@ def parse_url(url: str) -> Address:
 
 def _not_an_address(url: str, reason: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{url!r} is not a broker's address: {reason}, as in kbn://localhost:{DEFAULT_PORT}"
+        f"{url!r} is not a broker's address: {reason}; write it as in kbn://localhost:{DEFAULT_PORT}"
     )

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from random import Random
@@ -66,7 +67,7 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     shares: list[dict[str, Any]] = []
     kinds = [(kind, clusters) for kind in ("semantic", "not semantic") for clusters in CLUSTERS]
     for done, (kind, clusters) in enumerate(kinds):
-        progress(f"{kind}, {clusters} clusters", done, len(kinds))
+        progress(f"{kind}, {counted(clusters, 'cluster')}", done, len(kinds))
         rows, share = _one(parameters["pairs"], seed, clusters, kind)
         hops += rows
         shares.append(share)
@@ -106,11 +107,11 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
     shares: dict[str, list[tuple[float, float]]] = {}
     for row in tables[0].data.to_pylist():
         if row["filters"] == "semantic":
-            name = f"{row['clusters']} clusters"
+            name = counted(row["clusters"], "cluster")
             shares[name] = [(float(k), row[f"within {k}"]) for k in range(1, 9)]
     delays: dict[str, list[tuple[float, float]]] = {}
     for row in tables[1].data.to_pylist():
-        name = f"{row['filters']}, {row['clusters']} clusters"
+        name = f"{row['filters']}, {counted(row['clusters'], 'cluster')}"
         delays.setdefault(name, []).append((row["hops"], row["µs"]))
     return [
         plots.lines(

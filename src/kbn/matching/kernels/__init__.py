@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
-def are_compiled() -> bool:
-    """Whether a first match can be answered without compiling."""
-    return is_kept(one.match_one)
+def are_compiled(*, with_covering: bool = False) -> bool:
+    """Whether a first match needs no compiling; `with_covering`, the first match of a broker."""
+    needed = (one.match_one, rows.walk_rows, covering.select, covering.which_cover)
+    return all(map(is_kept, needed if with_covering else needed[:1]))
