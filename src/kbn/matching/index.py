@@ -78,6 +78,9 @@ class Index:
         self.residual_evaluator = ResidualEvaluator(self.ontology)
         self.own_scratch()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_view": None}  # it holds addresses, which mean nothing elsewhere
+
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
         self._view: IndexView | None = None
