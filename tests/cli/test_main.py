@@ -23,6 +23,7 @@ from kbn.errors import (
 COMMANDS = [
     ["demo"],
     ["match"],
+    ["explain"],
     ["broker"],
     ["publish"],
     ["subscribe"],

@@ -124,6 +124,9 @@ class SmallOntology:
     def kinds(self, iri: str) -> frozenset[str]:
         return frozenset(kind for kind, names in self.names.items() if iri in names)
 
+    def full_iri(self, name: str) -> str:
+        return name
+
     def require(self, iri: str, kind: str | None = None) -> None:
         kinds = self.kinds(iri)
         if not kinds or (kind is not None and kind not in kinds):

@@ -378,6 +378,7 @@ def test_semantic_operators_reach_through_the_ontology(animals: Ontology) -> Non
 def test_a_matcher_shows_what_its_users_need_and_no_more() -> None:
     shown = {name for name in dir(Matcher()) if not name.startswith("_")}
     named_in_the_design = {"add", "remove", "match", "match_batch", "snapshot", "save", "load"}
+    named_in_the_design.add("explain")
     in_bulk = {"add_many", "add_table"}
     for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "size_of_group", "version"}
     about_itself = {"constant_bytes", "group_count", "memory", "ontology", "subscription"}

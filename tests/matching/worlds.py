@@ -246,7 +246,10 @@ contents = st.lists(
 def _term(random: Random, kind: str, name: str, *, stranger: bool) -> Term:
     if stranger and random.random() < 0.12:
         name = STRANGER
-    if random.random() < 0.15:
+    drawn = random.random()
+    if 0.15 <= drawn < 0.25 and ":" not in name:
+        return _KINDS[kind](":" + name)  # with the prefix that the ontology declares
+    if drawn < 0.15:
         return Term(iri(name))
     return _KINDS[kind](iri(name))
 

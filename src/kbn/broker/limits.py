@@ -141,7 +141,7 @@ class BrokerLimits:
     `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost.
     """
 
-    durable_clients: int = 100_000
+    durable_clients: int = 10_000
     store_bytes: int = 16 << 30
     neighbour_unacked_bytes: int = 4 << 30
     neighbour_queue_bytes: int = 64 << 20

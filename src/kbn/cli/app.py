@@ -12,6 +12,7 @@ from kbn.cli import (
     bench,
     broker,
     demo,
+    explain,
     groups,
     lab,
     match,
@@ -83,6 +84,9 @@ app.command("demo", short_help="A day of podcasts through the pipeline: who gets
     demo.demo
 )
 app.command("match", short_help="Match a file of notifications with subscriptions.")(match.match)
+app.command("explain", short_help="Why a notification satisfies a subscription, or not.")(
+    explain.explain
+)
 app.command("broker", short_help="Run a broker.")(broker.broker)
 app.command("publish", short_help="Publish notifications at a broker.")(publish.publish)
 app.command("subscribe", short_help="Print what a broker delivers, a JSON line each.")(

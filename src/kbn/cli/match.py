@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import option_group, with_options
-from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
+from kbn.cli.output import AsJson, print_json_line, remark, remark_on_compiling
 from kbn.cli.pipeline import SparkMaster
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.matching import Matcher
@@ -71,13 +72,23 @@ def match(
     ],
     reasoning: OntologyOptions,
     on_spark: OnSpark,
+    why: Annotated[
+        bool, typer.Option("--why", help="Say why each subscription accepts a notification.")
+    ] = False,
+    refuse_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-unknown", help="Stop at a notification with a term the ontology lacks."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Match the notifications of one file against the subscriptions of another.
 
     A line `ann: duration < 1800` is ann's subscription; without a name it is known by its number.
-    Each notification gives one line, as soon as it is matched. With --spark, files of any format
-    are matched into tables, and what is matched already is not matched again.
+    Each notification gives one line, as soon as it is matched. A term that the ontology does not
+    know is told on stderr, for it satisfies no constraint but an equal one. With --spark, files of
+    any format are matched into tables, and what is matched already is not matched again.
 
     \b
     Examples:
@@ -99,18 +110,25 @@ def match(
         return
     _check_here(subscriptions, notifications, on_spark)
     matcher = _matcher(subscriptions, reasoning.load())
-    _print(_answers(matcher, notifications), as_json)
+    _print(_answers(matcher, notifications, why=why, refuse=refuse_unknown), as_json, why)
 
 
-def _print(answers: Iterator[tuple[str, list[str]]], as_json: bool) -> None:
-    if as_json:
-        for name, keys in answers:
-            print_json_line({"notification": name, "matches": keys})
-        return
-    # No table: its widths would not be known before the last of a million rows is.
-    typer.echo("notification  wanted by")
-    for name, keys in answers:
-        typer.echo(f"{name:<12}  {', '.join(keys) or 'nobody'}")
+def _print(answers: Iterator[Matched], as_json: bool, why: bool) -> None:
+    if not as_json:
+        # No table: its widths would not be known before the last of a million rows is.
+        typer.echo("notification  wanted by")
+    unknown = 0
+    for answer in answers:
+        unknown += answer.has_unknown_terms
+        if as_json:
+            line = {"notification": answer.name, "matches": answer.keys}
+            print_json_line({**line, "why": answer.reasons} if why else line)
+            continue
+        typer.echo(f"{answer.name:<12}  {', '.join(answer.keys) or 'nobody'}")
+        for key, reasons in answer.reasons.items():
+            typer.echo(f"{'':<14}{key}: {'; '.join(reasons)}")
+    if unknown:
+        remark(f"{counted(unknown, 'notification')} with terms that the ontology does not know")
 
 
 def _check_here(subscriptions: Path, notifications: Path, on_spark: OnSpark) -> None:
@@ -144,10 +162,29 @@ def _matcher(subscriptions: Path, given: Ontology | None) -> Matcher:
     return matcher
 
 
-def _answers(matcher: Matcher, notifications: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each notification's id, or its number in the file, and the keys of those who want it."""
+class Matched(NamedTuple):
+    """Who wants one notification."""
+
+    name: str
+    """Its id, or its number in the file."""
+    keys: list[str]
+    reasons: dict[str, list[str]]
+    """Key -> why, when that was asked for."""
+    has_unknown_terms: bool
+
+
+def _answers(
+    matcher: Matcher, notifications: Path, *, why: bool, refuse: bool
+) -> Iterator[Matched]:
+    from kbn.cli.explain import remark_on_unknown_terms
     from kbn.filters import read_notifications
 
+    ontology = matcher.ontology
     for number, notification in enumerate(read_notifications(notifications), start=1):
+        name = notification.id or str(number)
+        unknown = ontology is not None and remark_on_unknown_terms(
+            f"notification {name}", notification, ontology, refuse=refuse
+        )
         keys = sorted(str(key) for key in matcher.match(notification))
-        yield notification.id or str(number), keys
+        reasons = {key: matcher.explain(notification, key).reasons for key in keys} if why else {}
+        yield Matched(name, keys, reasons, unknown)

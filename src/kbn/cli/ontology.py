@@ -183,8 +183,12 @@ def show(
             "--term",
             "-t",
             metavar="TERM",
-            help="The term to show: an IRI, a CURIE or a local name.",
+            help="The term to show: an IRI, a CURIE, a local name or a label.",
         ),
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", min=1, help="Show so many levels of the class tree."),
     ] = None,
     reading: Reading,
     as_json: AsJson = False,
@@ -193,7 +197,7 @@ def show(
 
     \b
     Examples:
-      kbn ontology show animals
+      kbn ontology show animals --depth 2
       kbn ontology show animals --term Cats --json
     """
     ontology = reading.load(files)
@@ -204,7 +208,7 @@ def show(
         print_json({**_facts(ontology), "children": _children(ontology)})
     else:
         print_facts(_for_people(_facts(ontology)))
-        console().print(_tree(ontology))
+        console().print(_tree(ontology, depth))
 
 
 def _facts(ontology: Ontology) -> dict[str, object]:
@@ -225,7 +229,12 @@ def _for_people(facts: dict[str, object]) -> dict[str, object]:
 
 
 def find_term(ontology: Ontology, term: str) -> str:
-    """The IRI a user means by an IRI, a CURIE, or a local name that only one term has."""
+    """The IRI a user means by an IRI, a CURIE, a local name or a label that only one term has."""
+    from kbn.ontology import NameIndex
+
+    names = NameIndex(ontology)
+    if names.find(term) is not None and not names.is_ambiguous(term):
+        return names.all(term)[0].iri
     if "://" in term:
         iri = term.strip("<>")
     elif ":" in term:
@@ -254,6 +263,8 @@ def _term_facts(ontology: Ontology, iri: str) -> dict[str, object]:
     if "property" in kinds:
         facts["superproperties"] = sorted(ontology.property_ancestors(iri) - {iri})
         facts["subproperties"] = sorted(ontology.property_descendants(iri) - {iri})
+        facts["domains"] = sorted(ontology.domains(iri))
+        facts["ranges"] = sorted(ontology.ranges(iri))
     if "individual" in kinds:
         facts["same as"] = sorted(ontology.same_as(iri) - {iri})
         facts["types"] = sorted(ontology.types(iri))
@@ -266,20 +277,37 @@ def _shortened(ontology: Ontology, facts: dict[str, object]) -> dict[str, object
 
     def short(value: object) -> object:
         if isinstance(value, list) and value and isinstance(value[0], list):
-            return [" ".join(ontology.shorten(iri) for iri in pair) for pair in value]
+            return [" ".join(named(ontology, iri) for iri in pair) for pair in value]
         if isinstance(value, list):
-            return [ontology.shorten(item) for item in value]
+            return [named(ontology, item) for item in value]
         return value
 
-    return {name: value if name == "labels" else short(value) for name, value in facts.items()}
+    plain = ("labels", "kinds")
+    return {name: value if name in plain else short(value) for name, value in facts.items()}
+
+
+def named(ontology: Ontology, iri: str) -> str:
+    """A term as a person reads it: its CURIE, and its label where that says more.
+
+    >>> from kbn.ontology import Ontology
+    >>> named(Ontology.empty(), "http://www.w3.org/2002/07/owl#Thing")
+    'owl:Thing'
+    """
+    from kbn.ontology import fold
+
+    short, label = ontology.shorten(iri), ontology.label(iri)
+    local = short.rpartition(":")[2].rpartition("/")[2].rpartition("#")[2]
+    if label is None or fold(label).replace(" ", "") == fold(local).replace(" ", ""):
+        return short
+    return f"{short} ({label})"
 
 
 def _children(ontology: Ontology) -> dict[str, list[str]]:
     return {iri: sorted(ontology.children(iri)) for iri in ontology.classes}
 
 
-def _tree(ontology: Ontology) -> Tree:
-    """The class tree, nearest the roots first, cut off at MAX_SHOWN classes.
+def _tree(ontology: Ontology, depth: int | None = None) -> Tree:
+    """The class tree, nearest the roots first, cut off at MAX_SHOWN classes, or below `depth`.
 
     A class with several parents stands under each; a class is never opened below itself.
     """
@@ -287,16 +315,16 @@ def _tree(ontology: Ontology) -> Tree:
     from rich.tree import Tree
 
     trunk = Tree("", hide_root=True, guide_style="dim")
-    branches = [(trunk.add(Text(ontology.shorten(root))), root) for root in sorted(ontology.roots)]
-    branches = branches[:MAX_SHOWN]
+    roots = sorted(ontology.roots)[:MAX_SHOWN]
+    branches = [(trunk.add(Text(named(ontology, root))), root, 1) for root in roots]
     shown = len(branches)
-    for branch, iri in branches:  # grows while it is walked: breadth first
-        for child in sorted(ontology.children(iri)):
+    for branch, iri, level in branches:  # grows while it is walked: breadth first
+        for child in sorted(ontology.children(iri)) if level != depth else ():
             if shown >= MAX_SHOWN:
                 break
-            branches.append((branch.add(Text(ontology.shorten(child))), child))
+            branches.append((branch.add(Text(named(ontology, child))), child, level + 1))
             shown += 1
-    hidden = len(ontology.classes) - len({iri for _, iri in branches})
+    hidden = len(ontology.classes) - len({iri for _, iri, _ in branches})
     if hidden > 0:
         more = counted(hidden, "more class")
         trunk.add(Text(f"… and {more} (--term shows one, --json all)"))

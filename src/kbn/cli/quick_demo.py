@@ -62,7 +62,7 @@ def quick_demo(as_json: bool) -> None:
 
 def deliveries(ontology: Ontology) -> list[Delivery]:
     """Publish every episode in turn; who gets it, and why."""
-    from kbn.filters import Subscription, match_reasons
+    from kbn.filters import Subscription, explain
     from kbn.matching import Matcher
 
     wanted = {
@@ -76,7 +76,7 @@ def deliveries(ontology: Ontology) -> list[Delivery]:
     for episode in EPISODES:
         notification = _notification(*episode)
         keys = sorted(str(key) for key in matcher.match(notification))
-        because = {key: match_reasons(wanted[key], notification, ontology) for key in keys}
+        because = {key: explain(wanted[key], notification, ontology).reasons for key in keys}
         delivered.append(Delivery(episode[0], episode[1], because))
     return delivered
 

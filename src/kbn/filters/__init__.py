@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kbn.filters.cloudevents import from_cloudevent, to_cloudevent
     from kbn.filters.covering import covers
     from kbn.filters.evaluation import accepts, operator_accepts
+    from kbn.filters.explanation import Explanation, Verdict, explain
     from kbn.filters.files import (
         JSON_SUFFIXES,
         read_notifications,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
     from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
+    from kbn.filters.term_check import UnknownTerm, unknown_terms
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
@@ -67,7 +69,6 @@ if TYPE_CHECKING:
         value_key,
     )
     from kbn.filters.vocabulary import with_known_kind
-    from kbn.filters.why import match_reasons
 
 __all__ = [
     "INT_MAX",
@@ -84,6 +85,7 @@ __all__ = [
     "BulkReader",
     "Composite",
     "Constraint",
+    "Explanation",
     "Family",
     "Filter",
     "Negated",
@@ -92,7 +94,9 @@ __all__ = [
     "Relation",
     "Subscription",
     "SubscriptionSize",
+    "UnknownTerm",
     "Value",
+    "Verdict",
     "accepts",
     "accepts_by_definition",
     "bag_with_known_kinds",
@@ -102,12 +106,12 @@ __all__ = [
     "constraint_to_json",
     "covers",
     "decode_json",
+    "explain",
     "from_cloudevent",
     "from_jsonld",
     "implies",
     "is_paired",
     "json_depth_error",
-    "match_reasons",
     "matches_by_definition",
     "may_intersect",
     "negate_operator",
@@ -127,6 +131,7 @@ __all__ = [
     "to_cloudevent",
     "to_jsonld",
     "tokenize_filter",
+    "unknown_terms",
     "value_family",
     "value_from_json",
     "value_key",
@@ -142,6 +147,11 @@ __getattr__ = on_first_use(
         "BulkReader": "kbn.filters.bulk",
         "Composite": "kbn.filters.operators",
         "Constraint": "kbn.filters.model",
+        "Explanation": "kbn.filters.explanation",
+        "Verdict": "kbn.filters.explanation",
+        "explain": "kbn.filters.explanation",
+        "UnknownTerm": "kbn.filters.term_check",
+        "unknown_terms": "kbn.filters.term_check",
         "Family": "kbn.filters.values",
         "Filter": "kbn.filters.model",
         "INT_MAX": "kbn.filters.values",
@@ -184,7 +194,6 @@ __getattr__ = on_first_use(
         "read_notifications": "kbn.filters.files",
         "read_operator": "kbn.filters.operators",
         "read_subscriptions": "kbn.filters.files",
-        "match_reasons": "kbn.filters.why",
         "resolve_terms": "kbn.filters.term_resolution",
         "with_known_kind": "kbn.filters.vocabulary",
         "bag_with_known_kinds": "kbn.filters.bags",

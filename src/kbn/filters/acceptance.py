@@ -5,7 +5,8 @@ or not. A pair it does not take is simply false, and so is its negation: `not (x
 a string. For a given operand an operator takes values of one family only (`subject_family`);
 covering relies on that.
 
-A bare term, whose kind was not stated, is given the kind the ontology knows its IRI by when that is
+A prefix that the ontology knows is expanded, in a value as in an operand. A bare term, whose kind
+was not stated, is given the kind the ontology knows its IRI by when that is
 exactly one. A bare operand that stays bare is read as the kind of the value it meets. A bare value
 that stays bare is of a family of its own, where each term is related to itself alone.
 
@@ -27,7 +28,7 @@ from kbn.filters.operators import (
     split_bag_operator,
 )
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family
-from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, with_known_kind
+from kbn.filters.vocabulary import NO_ONTOLOGY, Vocabulary, expanded, with_known_kind
 from kbn.ontology import Class, Individual, Property, Term
 
 __all__ = ["KIND_OF", "BagRelation", "equivalents", "holds", "subject_family"]
@@ -65,7 +66,10 @@ def holds(
         return True
     ontology = ontology or NO_ONTOLOGY
     x = with_known_kind(x, ontology)
-    v = with_known_kind(v, ontology)
+    if type(v) is Relation:
+        v = Relation(expanded(v.property, ontology), expanded(v.individual, ontology))
+    else:
+        v = with_known_kind(v, ontology)
     if type(v) is Term and isinstance(x, Term):
         v = type(x)(v.iri)
     if type(x) is Relation or value_family(cast(Value, x)) is not subject_family(operator, v):

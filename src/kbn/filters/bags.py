@@ -26,7 +26,7 @@ from kbn.filters.candidates import Bits, Spread, spread, transposed
 from kbn.filters.inner_bags import inner_check
 from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag_operator
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family, value_key
-from kbn.filters.vocabulary import Vocabulary, with_known_kind
+from kbn.filters.vocabulary import Vocabulary, expanded, may_have_prefix, with_known_kind
 from kbn.ontology import Term
 
 __all__ = ["Compare", "all_partnered", "bag_with_known_kinds", "bags_related"]
@@ -46,7 +46,7 @@ def bags_related(
         return False
     if not served.items or element is Operator.EXISTS:
         return True
-    if x.bare or v.bare:
+    if x.bare or v.bare or x.prefixed or v.prefixed:
         served, partners = (
             bag_with_known_kinds(served, ontology),
             bag_with_known_kinds(partners, ontology),
@@ -57,13 +57,13 @@ def bags_related(
 
 
 def bag_with_known_kinds(bag: Bag, ontology: Vocabulary) -> Bag:
-    """The bag with each bare term inside given its kind, where the ontology knows exactly one.
+    """The bag with each term inside as the ontology reads it (see `with_known_kind`).
 
     >>> from kbn.filters.vocabulary import NO_ONTOLOGY
     >>> bag_with_known_kinds(Bag("tea"), NO_ONTOLOGY)
     Bag('tea')
     """
-    if not bag.bare:
+    if not (bag.bare or bag.prefixed):
         return bag
     return Bag.of(operand_with_known_kinds(item, ontology) for item in bag.items)
 
@@ -72,7 +72,17 @@ def operand_with_known_kinds(operand: Operand, ontology: Vocabulary) -> Operand:
     """`bag_with_known_kinds` of a bag, `with_known_kind` of anything else."""
     if type(operand) is Bag:
         return bag_with_known_kinds(operand, ontology)
+    if type(operand) is Relation:
+        return relation_with_known_terms(operand, ontology)
     return with_known_kind(operand, ontology)
+
+
+def relation_with_known_terms(relation: Relation, ontology: Vocabulary) -> Relation:
+    """The relation with the prefixes of its terms expanded."""
+    name, individual = relation.property, relation.individual
+    if not (may_have_prefix(name) or may_have_prefix(individual)):
+        return relation
+    return Relation(expanded(name, ontology), expanded(individual, ontology))
 
 
 def all_partnered(

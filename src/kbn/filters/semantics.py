@@ -21,6 +21,7 @@ __all__ = [
     "accepts_by_definition",
     "matches_by_definition",
     "operator_accepts_by_definition",
+    "partners_of_their_own",
 ]
 
 
@@ -85,8 +86,17 @@ def _each_has_its_own(related: Sequence[Sequence[bool]]) -> bool:
     Rows are served one after the other. One that finds its columns taken asks their holders to
     move to another, and those ask in turn (Kuhn's algorithm).
     """
+    return len(partners_of_their_own(related)) == len(related)
+
+
+def partners_of_their_own(related: Sequence[Sequence[bool]]) -> list[int]:
+    """A column for each row, in the order of the rows; it ends at a row that can be given none."""
     holders: dict[int, int] = {}
-    return all(_is_served(row, related, holders) for row in range(len(related)))
+    for row in range(len(related)):
+        if not _is_served(row, related, holders):
+            break
+    held = {row: column for column, row in holders.items()}
+    return [held[row] for row in sorted(held)]
 
 
 def _is_served(row: int, related: Sequence[Sequence[bool]], holders: dict[int, int]) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TypeVar, cast
 
 from kbn.errors import UnknownTermError
-from kbn.filters.bags import bag_with_known_kinds
+from kbn.filters.bags import operand_with_known_kinds
 from kbn.filters.model import Constraint, Filter, Subscription
 from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag_operator
 from kbn.filters.values import Bag, Operand, Relation
-from kbn.filters.vocabulary import Vocabulary, with_known_kind
+from kbn.filters.vocabulary import Vocabulary
 from kbn.ontology import Term
 
 __all__ = ["resolve_terms"]
@@ -47,12 +47,9 @@ _HIERARCHIC = frozenset({Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC})
 
 
 def _resolved(operator: AnyOperator, operand: Operand, ontology: Vocabulary) -> Operand:
-    for term in _terms(operand):
+    made = operand_with_known_kinds(operand, ontology)
+    for term in _terms(made):
         ontology.require(term.iri, None if type(term) is Term else term.kind)
-    if type(operand) is Bag:
-        made: Operand = bag_with_known_kinds(operand, ontology)
-    else:
-        made = with_known_kind(operand, ontology)
     _check_kinds(operator, made)
     return made
 

@@ -107,11 +107,12 @@ class Bag:
     holds `Relation`s; a notification's bag never does. `depth` is 1 for a bag without bags inside.
     """
 
-    __slots__ = ("_counts", "_hash", "bare", "depth", "items", "relational")
+    __slots__ = ("_counts", "_hash", "bare", "depth", "items", "prefixed", "relational")
 
     items: tuple[Operand, ...]
     depth: int
     bare: bool  # holds, at some depth, a term whose kind was not stated
+    prefixed: bool  # holds, at some depth, a term that may be written with a prefix
     relational: bool  # holds, at some depth, a Relation
 
     def __init__(self, *elements: object) -> None:
@@ -222,6 +223,14 @@ def order_key(value: Operand | None) -> tuple[Any, ...]:
     if isinstance(value, Term):
         return (_FAMILIES[kind], value.iri)
     return (_FAMILIES[kind], value)
+
+
+def _holds_prefixed_terms(value: Operand) -> bool:
+    if isinstance(value, Term):
+        return "://" not in value.iri
+    if type(value) is Relation:
+        return _holds_prefixed_terms(value.property) or _holds_prefixed_terms(value.individual)
+    return type(value) is Bag and value.prefixed
 
 
 def holds_bare_terms(value: Operand) -> bool:
@@ -363,6 +372,7 @@ def _fill(bag: Bag, items: tuple[Operand, ...]) -> None:
     store(bag, "items", items)
     store(bag, "depth", depth)
     store(bag, "bare", any(map(holds_bare_terms, items)))
+    store(bag, "prefixed", any(map(_holds_prefixed_terms, items)))
     relational = any(type(item) is Relation for item in items) or any(b.relational for b in inner)
     store(bag, "relational", relational)
     store(bag, "_counts", None)

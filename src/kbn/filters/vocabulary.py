@@ -9,15 +9,34 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Protocol, TypeVar, cast
 
-from kbn.ontology import NOTHING, THING, Class, Individual, Property, Term
+from kbn.ontology import (
+    NOTHING,
+    THING,
+    WELL_KNOWN_PREFIXES,
+    Class,
+    Individual,
+    Property,
+    Term,
+    full_iri,
+)
 
-__all__ = ["KINDS", "NO_ONTOLOGY", "NoOntology", "Vocabulary", "with_known_kind"]
+__all__ = [
+    "KINDS",
+    "NO_ONTOLOGY",
+    "NoOntology",
+    "Vocabulary",
+    "expanded",
+    "may_have_prefix",
+    "with_known_kind",
+]
 
 
 class Vocabulary(Protocol):
     """The questions, by IRI; `Ontology` documents the answers."""
 
     def kinds(self, iri: str, /) -> Set[str]: ...
+
+    def full_iri(self, name: str, /) -> str: ...
 
     def require(self, iri: str, /, kind: str | None = None) -> None: ...
 
@@ -52,6 +71,9 @@ class NoOntology:
     def kinds(self, iri: str, /) -> Set[str]:
         # Every ontology, even the empty one, has owl:Thing and owl:Nothing.
         return frozenset(("class",)) if iri in (THING, NOTHING) else frozenset()
+
+    def full_iri(self, name: str, /) -> str:
+        return full_iri(name, WELL_KNOWN_PREFIXES)
 
     def require(self, iri: str, /, kind: str | None = None) -> None:
         return None
@@ -89,14 +111,37 @@ NO_ONTOLOGY: Vocabulary = NoOntology()
 KINDS: dict[str, type[Term]] = {"class": Class, "property": Property, "individual": Individual}
 
 T = TypeVar("T")
+AnyTerm = TypeVar("AnyTerm", bound=Term)
+
+
+def may_have_prefix(term: Term) -> bool:
+    """Whether the term may be written with a prefix; what has `://` in it is an IRI.
+
+    >>> may_have_prefix(Class("b:Fan")), may_have_prefix(Class("http://example.org/b#Fan"))
+    (True, False)
+    """
+    return "://" not in term.iri
+
+
+def expanded(term: AnyTerm, ontology: Vocabulary) -> AnyTerm:
+    """The term with its prefix expanded, if the ontology knows that; else the term itself."""
+    iri = ontology.full_iri(term.iri)
+    return term if iri == term.iri else type(term)(iri)
 
 
 def with_known_kind(value: T, ontology: Vocabulary) -> T | Term:
-    """A bare term with the kind the ontology knows it by, if that is exactly one; else as given.
+    """A term as the ontology reads it; any other value as given.
 
-    >>> with_known_kind("tea", NO_ONTOLOGY)
-    'tea'
+    A prefix that the ontology knows is expanded. A bare term gets the kind that the ontology knows
+    it by, if that is exactly one.
+
+    >>> with_known_kind("tea", NO_ONTOLOGY), with_known_kind(Class("owl:Thing"), NO_ONTOLOGY)
+    ('tea', Class('http://www.w3.org/2002/07/owl#Thing'))
     """
+    if not isinstance(value, Term):
+        return value
+    if may_have_prefix(value):
+        value = expanded(value, ontology)
     if type(value) is not Term:
         return value
     iri = cast(Term, value).iri

@@ -1,25 +1,33 @@
-"""Why a subscription got a notification, in words a person can check.
+"""Why a value satisfies a constraint, or does not, in words a person can check.
 
-The matcher only says that a filter matched. Here the plain evaluator is asked again, constraint by
-constraint, which value (and, in a bag, which element) satisfied which operand:
+The sentence says which value (and, in a bag, which element) satisfied which operand, or what is in
+the way:
 
     category: Podcasting is a kind of Technology
-    duration: 600 is at most 1200
+    duration: 1500 is not less than 600
+    kind: Fan is a class, and @= takes an individual; use @> for classes
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+from kbn.filters.acceptance import subject_family
+from kbn.filters.bags import relation_with_known_terms
 from kbn.filters.evaluation import operator_accepts
 from kbn.filters.operators import Negated, Operator, split_bag_operator
-from kbn.filters.values import Bag, Relation
-from kbn.ontology import Term
+from kbn.filters.semantics import partners_of_their_own
+from kbn.filters.values import Bag, Family, Relation, value_family
+from kbn.filters.vocabulary import with_known_kind
+from kbn.ontology import SAME, THING, Link, Term, chain, chain_of_individual
+from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.filters import Constraint, Notification, Subscription
+    from kbn.filters.model import Constraint
     from kbn.filters.operators import AnyOperator
+    from kbn.filters.values import Value
     from kbn.ontology import Ontology
 
 WORDS = {
@@ -41,32 +49,153 @@ WORDS = {
     Operator.IS_NOT_A: "is not known to be one of the",
     Operator.ONT_PROP: "has",
 }
+NOT_WORDS = {
+    Operator.EQ: "is not",
+    Operator.NE: "is",
+    Operator.LT: "is not less than",
+    Operator.LE: "is more than",
+    Operator.GT: "is not more than",
+    Operator.GE: "is less than",
+    Operator.PREFIX: "does not start with",
+    Operator.SUFFIX: "does not end with",
+    Operator.CONTAINS: "does not contain",
+    Operator.IN: "is not part of",
+    Operator.EQUIV: "is not equivalent to",
+    Operator.NOT_EQUIV: "is equivalent to",
+    Operator.MORE_SPECIFIC: "is not a kind of",
+    Operator.LESS_SPECIFIC: "is not wider than",
+    Operator.ISA: "is not known to be one of the",
+    Operator.IS_NOT_A: "is one of the",
+    Operator.ONT_PROP: "is not known to have",
+}
+FAMILIES = {
+    Family.BOOL: "a truth value",
+    Family.NUMBER: "a number",
+    Family.STRING: "a string",
+    Family.BYTES: "bytes",
+    Family.TIME: "a time",
+    Family.CLASS: "a class",
+    Family.PROPERTY: "a property",
+    Family.INDIVIDUAL: "an individual",
+    Family.TERM: "a term of no stated kind",
+    Family.BAG: "a bag",
+}
+LINKS_MAX = 64
+"""How many links one constraint is explained by; a bag of thousands is not spelt out."""
+SPELT_MAX = 64
+"""How many elements a bag may have that is explained pair by pair."""
 
 
-def match_reasons(
-    subscription: Subscription, notification: Notification, ontology: Ontology
-) -> list[str]:
-    """One line per constraint of the first filter that matches; none when no filter does.
-
-    >>> from kbn.filters import Notification, Subscription
-    >>> from kbn.ontology import Ontology
-    >>> wanted = Subscription.parse("duration <= 1200")
-    >>> match_reasons(wanted, Notification({"duration": 600}), Ontology.empty())
-    ['duration: 600 is at most 1200']
-    """
-    for filter_ in subscription.filters:
-        if filter_.matches(notification, ontology):
-            return [
-                reason(constraint, notification.attributes[constraint.attribute], ontology)
-                for constraint in filter_.constraints
-            ]
-    return []
-
-
-def reason(constraint: Constraint, value: object, ontology: Ontology) -> str:
+def reason(constraint: Constraint, value: Value, ontology: Ontology) -> str:
     """What in `value` satisfies the constraint; the value must satisfy it."""
     said = _said(constraint.operator, value, constraint.operand, ontology)
     return f"{constraint.attribute}: {said}"
+
+
+def reason_against(constraint: Constraint, value: Value, ontology: Ontology) -> str:
+    """Why `value` does not satisfy the constraint; the value must not satisfy it."""
+    said = _denied(constraint.operator, value, constraint.operand, ontology)
+    return f"{constraint.attribute}: {said}"
+
+
+def links_of(constraint: Constraint, value: Value, ontology: Ontology) -> tuple[Link, ...]:
+    """The links of the ontology by which `value` satisfies the constraint."""
+    found = _links(constraint.operator, value, constraint.operand, ontology)
+    return tuple(dict.fromkeys(islice(found, LINKS_MAX)))
+
+
+def _links(operator: AnyOperator, value: Any, operand: Any, ontology: Ontology) -> Iterator[Link]:
+    parts = split_bag_operator(operator)
+    if parts is not None and isinstance(value, Bag) and isinstance(operand, Bag):
+        for x, v in _pairs(*parts, value, operand, ontology):
+            yield from _links(parts[1], x, v, ontology)
+        return
+    x, v = with_known_kind(value, ontology), with_known_kind(operand, ontology)
+    if operator is Operator.ONT_PROP and isinstance(v, Relation):
+        held = relation_with_known_terms(v, ontology)
+        yield Link(x.iri, held.property.iri, held.individual.iri)
+    elif isinstance(x, Term) and isinstance(v, Term):
+        match operator:
+            case Operator.MORE_SPECIFIC | Operator.EQUIV if x.kind in ("class", "property"):
+                yield from chain(ontology, x.iri, v.iri, x.kind)
+            case Operator.LESS_SPECIFIC if x.kind in ("class", "property"):
+                yield from chain(ontology, v.iri, x.iri, x.kind)
+            case Operator.EQUIV if x.kind == "individual" and x.iri != v.iri:
+                yield Link(x.iri, SAME, v.iri)
+            case Operator.ISA if v.iri != THING:
+                yield from chain_of_individual(ontology, x.iri, v.iri)
+
+
+def _denied(operator: AnyOperator, value: Any, operand: Any, ontology: Ontology) -> str:
+    x = with_known_kind(value, ontology)
+    v = operand if isinstance(operand, (Bag, Relation)) else with_known_kind(operand, ontology)
+    if type(v) is Term and isinstance(x, Term):
+        v = type(x)(v.iri)
+    family, wanted = value_family(x), subject_family(operator, v)
+    shown = _shown(value, ontology)
+    if family is not wanted:
+        return _not_taken(operator, shown, family, wanted)
+    if isinstance(operator, Negated):
+        return _said(operator.operator, value, operand, ontology)
+    if split_bag_operator(operator) is not None:
+        return _denied_of_bags(operator, value, operand, ontology)
+    assert isinstance(operator, Operator)
+    said = f"{shown} {NOT_WORDS[operator]} {_shown(operand, ontology)}"
+    if isinstance(x, Term) and x.kind not in ontology.kinds(x.iri):
+        said += "; the ontology does not know the value" + (
+            "" if x.kind == "term" else f" as a {x.kind}"
+        )
+    return said
+
+
+def _not_taken(
+    operator: AnyOperator, shown: str, family: Family | None, wanted: Family | None
+) -> str:
+    """What is wrong with a value of a family that the operator does not take."""
+    plain = operator.operator if isinstance(operator, Negated) else operator
+    takes = FAMILIES[wanted] if wanted is not None else "no such operand"
+    said = f"{shown} is {FAMILIES[family] if family is not None else 'a relation'}"
+    said += f", and {plain.symbol} takes {takes}"
+    if plain in (Operator.ISA, Operator.IS_NOT_A) and family is Family.CLASS:
+        said += "; use @> for classes"
+    if plain in (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC) and family is Family.INDIVIDUAL:
+        said += "; use @= for individuals"
+    return said
+
+
+def _denied_of_bags(operator: AnyOperator, value: Bag, operand: Bag, ontology: Ontology) -> str:
+    """Which elements have no partner, or that there are too few partners for all."""
+    split = split_bag_operator(operator)
+    assert split is not None
+    bag, element = split
+    if bag is Operator.EQUAL_BAG and len(value) != len(operand):
+        return f"has {counted(len(value), 'element')}, not {len(operand)}"
+    inward = bag is Operator.SUPER_BAG
+    served, partners = (operand, value) if inward else (value, operand)
+    if max(len(served), len(partners)) > SPELT_MAX:
+        return f"not every element of {'the operand' if inward else 'the bag'} has a partner"
+    alone = [
+        one
+        for one in served
+        if not any(
+            operator_accepts(element, *((other, one) if inward else (one, other)), ontology)
+            for other in partners
+        )
+    ]
+    if not alone:
+        return f"too few of {_shown(value, ontology)} go with {_shown(operand, ontology)}"
+    listed = ", ".join(dict.fromkeys(_shown(one, ontology) for one in alone))
+    if inward:
+        return f"no element of {_shown(value, ontology)} {_word(element)} {listed}"
+    return f"{listed} {_word(element, negative=True)} any of {_shown(operand, ontology)}"
+
+
+def _word(element: AnyOperator, *, negative: bool = False) -> str:
+    if isinstance(element, Operator):
+        words = NOT_WORDS if negative else WORDS
+        if element in words:
+            return words[element]
+    return f"{'is not ' if negative else 'is '}{element.symbol}"
 
 
 def _said(operator: AnyOperator, value: object, operand: object, ontology: Ontology) -> str:
@@ -99,20 +228,29 @@ def _said_of_bags(operator: AnyOperator, value: object, operand: object, ontolog
 
 def _pairs(
     bag: Operator, element: AnyOperator, value: Bag, operand: Bag, ontology: Ontology
-) -> Iterator[tuple[object, object]]:
-    """For each element that has to find a partner, the first partner it could have."""
-    if bag is Operator.SUPER_BAG:
-        for v in operand:
-            yield from [(x, v) for x in value if operator_accepts(element, x, v, ontology)][:1]
-    else:
-        for x in value:
-            yield from [(x, v) for v in operand if operator_accepts(element, x, v, ontology)][:1]
+) -> Iterator[tuple[Any, Any]]:
+    """Each element that has to find a partner, with a partner of its own."""
+    inward = bag is Operator.SUPER_BAG
+    served, partners = (operand.items, value.items) if inward else (value.items, operand.items)
+    if max(len(served), len(partners)) > SPELT_MAX:
+        return
+    related = [
+        [
+            operator_accepts(element, *((other, one) if inward else (one, other)), ontology)
+            for other in partners
+        ]
+        for one in served
+    ]
+    for place, partner in enumerate(partners_of_their_own(related)):
+        one, other = served[place], partners[partner]
+        yield (other, one) if inward else (one, other)
 
 
 def _shown(value: object, ontology: Ontology) -> str:
     """A term by its label, the rest as it is written."""
     if isinstance(value, Term):
-        return ontology.label(value.iri) or ontology.shorten(value.iri)
+        iri = ontology.full_iri(value.iri)
+        return ontology.label(iri) or ontology.shorten(iri)
     if isinstance(value, Relation):
         return f"{_shown(value.property, ontology)} {_shown(value.individual, ontology)}"
     if isinstance(value, Bag):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, Subscription
+from kbn.filters import Explanation, Notification, Subscription, explain
 from kbn.matching.bulk_load import BulkLoad, checked_key, in_chunks
 from kbn.matching.indexed_subscriptions import Given, IndexedSubscriptions
 from kbn.matching.matches import Matches
@@ -196,6 +196,17 @@ class Matcher:
         if number is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
         return self._held.subscription(number)
+
+    @_in_turn
+    def explain(self, notification: Notification | Mapping[str, Any], key: Hashable) -> Explanation:
+        """Why the subscription under `key` accepts the notification, or why it does not.
+
+        >>> matcher = Matcher()
+        >>> matcher.add("price < 10", "bob")
+        >>> matcher.explain({"price": 12}, "bob").reasons
+        ['price: 12 is not less than 10']
+        """
+        return explain(self.subscription(key), notification, self.ontology)
 
     @property
     def constant_bytes(self) -> int:

@@ -8,24 +8,33 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.ontology.cache import cache_directory
+    from kbn.ontology.chains import SAME, Link, chain, chain_of_individual
     from kbn.ontology.compiled import Ontology, Reasoning
     from kbn.ontology.loading import LEVELS
-    from kbn.ontology.names import NameIndex
+    from kbn.ontology.names import NameIndex, fold
+    from kbn.ontology.prefixes import full_iri
     from kbn.ontology.terms import Class, Individual, Property, Term
-    from kbn.ontology.vocabulary import NOTHING, THING
+    from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
 
 __all__ = [
     "LEVELS",
     "NOTHING",
+    "SAME",
     "THING",
+    "WELL_KNOWN_PREFIXES",
     "Class",
     "Individual",
+    "Link",
     "NameIndex",
     "Ontology",
     "Property",
     "Reasoning",
     "Term",
     "cache_directory",
+    "chain",
+    "chain_of_individual",
+    "fold",
+    "full_iri",
 ]
 
 __getattr__ = on_first_use(
@@ -33,6 +42,8 @@ __getattr__ = on_first_use(
     {
         "Class": "kbn.ontology.terms",
         "Individual": "kbn.ontology.terms",
+        "SAME": "kbn.ontology.chains",
+        "Link": "kbn.ontology.chains",
         "LEVELS": "kbn.ontology.loading",
         "NOTHING": "kbn.ontology.vocabulary",
         "NameIndex": "kbn.ontology.names",
@@ -41,6 +52,11 @@ __getattr__ = on_first_use(
         "Reasoning": "kbn.ontology.compiled",
         "THING": "kbn.ontology.vocabulary",
         "Term": "kbn.ontology.terms",
+        "WELL_KNOWN_PREFIXES": "kbn.ontology.vocabulary",
         "cache_directory": "kbn.ontology.cache",
+        "chain": "kbn.ontology.chains",
+        "chain_of_individual": "kbn.ontology.chains",
+        "fold": "kbn.ontology.names",
+        "full_iri": "kbn.ontology.prefixes",
     },
 )

@@ -29,7 +29,7 @@ import numpy as np
 from kbn.errors import InvalidInputError
 from kbn.ontology.hierarchy import Hierarchy, Ids
 from kbn.ontology.named_hierarchy import NamedHierarchy
-from kbn.ontology.prefixes import expand_curie, shorten_iri
+from kbn.ontology.prefixes import expand_curie, full_iri, shorten_iri
 from kbn.ontology.tables import Arrays, Facts, Tables
 from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
@@ -200,6 +200,13 @@ class Ontology:
         """The IRI a CURIE such as `wine:Wine` stands for; an IRI is returned as it is."""
         return expand_curie(curie, self._prefixes)
 
+    def full_iri(self, name: str) -> str:
+        """What `name` stands for in a notification: a term that is known by this very name, or else
+        the name with its prefix expanded. Where no prefix fits, the name as it is; never an error.
+        """
+        found = full_iri(name, self._prefixes)
+        return name if found != name and self.kinds(name) else found
+
     def term(self, name: str) -> Term:
         """The term that an IRI or a CURIE names; UnknownTermError when there is none.
 
@@ -330,6 +337,14 @@ class Ontology:
     def ancestor_ids(self, index: int) -> Ids:
         """The ids of the classes at or above class `index`, ascending."""
         return np.sort(np.array(self._tables.class_tree.above(index), dtype=np.int32))
+
+    def hierarchy_of(self, kind: str) -> NamedHierarchy:
+        """The order among the terms of a kind; individuals are ordered by sameness alone."""
+        return {
+            "class": self._classes,
+            "property": self._properties,
+            "individual": self._individuals,
+        }[kind]
 
     @property
     def class_tree(self) -> Hierarchy:

@@ -27,6 +27,22 @@ def expand_curie(curie: str, prefixes: Mapping[str, str]) -> str:
     raise InvalidInputError(f"no prefix {prefix}: is declared; declared are {known}")
 
 
+def full_iri(name: str, prefixes: Mapping[str, str]) -> str:
+    """The IRI of a term as somebody wrote it: a declared prefix is expanded, the rest stays.
+
+    What has `://` in it is an IRI. A prefix that is not declared is no error here, for it may be
+    the scheme of an IRI.
+
+    >>> full_iri("wine:Wine", {"wine": "http://example.org/wine#"}), full_iri("urn:x#A", {})
+    ('http://example.org/wine#Wine', 'urn:x#A')
+    """
+    prefix, colon, rest = name.partition(":")
+    if not colon or rest.startswith("//") or "://" in rest:
+        return name
+    namespace = prefixes.get(prefix)
+    return name if namespace is None else namespace + rest
+
+
 def shorten_iri(iri: str, prefixes: Mapping[str, str]) -> str:
     """The shortest CURIE for an IRI, or the IRI itself when no prefix fits.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, match_reasons
+from kbn.filters import Notification, explain
 from kbn.matching import (
     TERM_KIND_METADATA,
     AttributeColumn,
@@ -145,11 +145,11 @@ class _Explainer:
     def _why(self, row: int, subscription: Any) -> list[str]:
         values = {name: column.value(row) for name, column in self._columns.items()}
         notification = Notification({k: v for k, v in values.items() if v is not None})
-        return match_reasons(
+        return explain(
             self._view.subscription(subscription),
             notification,
             self._view.ontology or Ontology.empty(),
-        )
+        ).reasons
 
 
 def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]]:
