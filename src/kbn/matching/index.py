@@ -29,6 +29,7 @@ from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
 from kbn.matching.kernels.lane import weigh
 from kbn.matching.kernels.one import match_one
+from kbn.matching.kernels.packing import pack
 from kbn.matching.kernels.rows import walk_rows
 from kbn.matching.kernels.slab import scan
 from kbn.matching.kernels.trie import walk_many
@@ -44,11 +45,12 @@ from kbn.matching.metering import costs_of, current
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
-from kbn.matching.tokens import MEMO_MAX, TokenTable
+from kbn.matching.tokens import TokenTable
 from kbn.matching.trie import Trie
 from kbn.ontology import Ontology
 
 REBUILD_MIN = 1024
+RESIDUALS_MAX = 200_000  # groups whose residual constraints are remembered
 WEIGHED_MAX = 1 << 16
 ROWS_MIN = 32
 LOOSE_PER_ROW = 256
@@ -76,6 +78,9 @@ class Index:
         self.built_count = 0
         self.residual_evaluator = ResidualEvaluator(self.ontology)
         self.own_scratch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_view": None}  # it holds addresses, which mean nothing elsewhere
 
     def own_scratch(self) -> None:
         """Fresh room for the kernels to work in; two indexes must not share it."""
@@ -209,12 +214,15 @@ class Index:
         if self.bags.wants_sub_bags:
             for _, tokens, _ in self.bags.sub_bag_hits(rows):
                 hits += tokens.tolist()
-        found = self._find_hit(view, hits, covering=False)
+        groups, remaining = self._find_hit(view, hits, covering=False)
+        if not remaining:
+            return groups
+        found = groups << 1
+        found[-remaining:] |= 1
+        at = np.array([0, found.shape[0]], np.int64)
+        found, _ = self.bags.settled(rows, 0, found, at, view.codes)
         if (found & 1).any():
-            at = np.array([0, found.shape[0]], np.int64)
-            found, _ = self.bags.settled(rows, 0, found, at, view.codes)
-            if (found & 1).any():
-                return self._with_residuals(found, found >> 1, attributes)
+            return self._with_residuals(found, found >> 1, attributes)
         return found >> 1
 
     def find_many(self, several: Sequence[Mapping[str, Any]]) -> list[list[int]]:
@@ -293,7 +301,7 @@ class Index:
         self._points.present.fill(False)
         for axis, pair in points.items():
             self._set_point(axis, pair)
-        return self._find_hit(view, hits, covering=True) >> 1
+        return self._find_hit(view, hits, covering=True)[0]
 
     def view(self) -> IndexView:
         """What the kernels see, gathered once per change and not once per call."""
@@ -333,7 +341,7 @@ class Index:
             header = words[0]
             first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
             found = tuple(words[first : first + (header >> 34 & 0x3FFF)])
-            if len(self._group_residuals) >= MEMO_MAX:
+            if len(self._group_residuals) >= RESIDUALS_MAX:
                 self._group_residuals.clear()
             self._group_residuals[group] = found
         return found
@@ -358,9 +366,9 @@ class Index:
         """Room for the points of so many notifications, none of them set."""
         return _room_for_points(rows, len(self.encoder.axes))
 
-    def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> Array:
+    def _find_hit(self, view: IndexView, hits: list[int], covering: bool) -> tuple[Array, int]:
         """The kernel's answer for hit tokens and the points as they are set."""
-        found: Array = match_one(np.array(hits, np.int64), covering, view.arrays)
+        found: tuple[Array, int] = match_one(np.array(hits, np.int64), covering, view.packed)
         return found
 
     def _residual_holds(self, constraint: Constraint, value_of: Callable[[str], Any]) -> bool:
@@ -433,10 +441,11 @@ class IndexView:
     lanes: LaneArrays
 
     @cached_property
-    def arrays(self) -> tuple[Any, ...]:
-        """The same as plain tuples, as `match_one` takes it."""
-        parts = (self.points, self.stamps, self.codes, self.trie, self.slabs, self.lanes)
-        return tuple(map(tuple, parts))
+    def packed(self) -> Array:
+        """All of it in one array, as `match_one` takes it."""
+        fields = (*self.points, *self.stamps, *self.codes, *self.trie, *self.slabs, *self.lanes)
+        packed: Array = pack(fields)
+        return packed
 
 
 def _room_for_points(rows: int, axes: int) -> Points:

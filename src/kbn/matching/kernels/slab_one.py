@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from kbn.matching.kernels.code import MATCHED, RESIDUAL, verify
+from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
 from kbn.matching.kernels.lane import CELLS, SEVERAL, counted_cell, mark_events
 from kbn.matching.kernels.prefetching import prefetch
 from kbn.matching.kernels.slab import (
@@ -141,10 +141,10 @@ def _decide(places, count, hits, hit_count, covering, slabs, codes, stamps, poin
 
 
 @njit(cache=True)
-def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points):
-    """The slabs' answer for one notification that hits hits[:hit_count]: the found groups.
+def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points, found, count):
+    """The slabs' answer for one notification that hits hits[:hit_count], behind found[:count].
 
-    With `covering`, see `verify`.
+    Returns the findings and their number. With `covering`, see `verify`.
     """
     hit_start = np.zeros(2, np.int64)
     hit_start[1] = hit_count
@@ -158,8 +158,6 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points):
     picked = np.zeros((TOGETHER, lanes.lanes + 8), np.uint64)
     several = np.zeros(TOGETHER, np.bool_)
     failed = np.empty((TOGETHER, SLAB_WORDS), np.uint64)
-    found = np.empty(2 * TOGETHER * SLAB, np.int64)
-    count = 0
     _announce(visiting, 0, min(visits, TOGETHER), slabs.lane_start, lane_of, cells, row_of)
     for begun in range(0, visits, TOGETHER):
         together = min(TOGETHER, visits - begun)
@@ -181,10 +179,8 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points):
             slab = visiting[begun + v]
             lane_count = slabs.lane_start[slab + 1] - slabs.lane_start[slab]
             fail(rows, picked[v], lane_count, idle[slab], failed[v])
-        if count + TOGETHER * SLAB > found.shape[0]:
-            bigger = np.empty(2 * found.shape[0], np.int64)
-            bigger[:count] = found[:count]
-            found = bigger
+        while count + TOGETHER * SLAB > found.shape[0]:
+            found = grown(found)
         here = found[count:]
         candidates = 0
         for v in range(together):
@@ -201,4 +197,4 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points):
         count += _decide(
             here, kept, hits, hit_count, covering, slabs, codes, stamps, points, values
         )
-    return found[:count]
+    return found, count
