@@ -50,7 +50,9 @@ def same(one: object, other: object) -> bool:
     if type(one) is not type(other):
         return False
     if type(one) is Bag:
-        facts = [(bag.depth, bag.bare, bag.relational, hash(bag)) for bag in (one, other)]
+        facts = [
+            (bag.depth, bag.bare, bag.prefixed, bag.relational, hash(bag)) for bag in (one, other)
+        ]
         return facts[0] == facts[1] and all(map(same, one.items, other.items))
     return one == other and repr(one) == repr(other)
 

@@ -97,6 +97,26 @@ for number in range(200):
     if number % 10 == 0:
         bob.publish(dict(notification()))
     net.run()
+
+
+def large(make):
+    # Very many of a kind come, are matched, and go.
+    table = RoutingTable()
+    keys = [(Peer("client", "c"), number) for number in range(2500)]
+    for number, key in enumerate(keys):
+        table.add(key, Subscription.parse(make(number)))
+    content = Notification({"k": 3, "a": 5, "b": 3, "c": 4.0, "l": "p4", "m": "y"})
+    table.match(content)
+    table.match_many([content] * 64)
+    for key in keys:
+        table.remove(key)
+
+
+large(lambda n: f"k = {n}")
+large(lambda n: f"a > {n % 977} and b < {n % 1009} and c > {n / 7} and c < {n / 7 + 5}")
+large(lambda n: f"a > {n} and k = {n % 9}" if n % 2 else f"c < {n} and b > {n % 11}")
+large(lambda n: f"k = 'text{n}' and l >* 'p{n % 500}' and m != 'x{n}'")
+large(lambda n: " or ".join(f"k{m} = {n} and l{m} < {n}" for m in range(4)))
 after = compiled()
 print(json.dumps({name: [before.get(name, 0), count] for name, count in after.items()
                   if count != before.get(name, 0)}))

@@ -112,7 +112,7 @@ def test_kernels_are_compiled_once_before_the_processes_of_an_overlay_start(
     def compile_them() -> None:
         raise InvalidInputError("that is what we waited for")
 
-    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda: are_compiled)
+    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda **_: are_compiled)
     monkeypatch.setattr("kbn.cli.broker._warm_up", compile_them)
     if are_compiled:
         compile_kernels_once()

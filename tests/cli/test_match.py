@@ -152,12 +152,12 @@ def test_json_nested_too_deep_is_a_limit_and_a_name_given_twice_is_invalid(files
 def test_compiling_kernels_is_said_on_stderr_alone(
     files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda: False)
+    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda **_: False)
     assert match(files, "--json") == 0
     told = capsys.readouterr()
     assert told.err.count("compiling the matching kernels") == 1
     assert [json.loads(line)["notification"] for line in told.out.splitlines()] == ["1", "2"]
-    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda: True)
+    monkeypatch.setattr("kbn.matching.kernels.are_compiled", lambda **_: True)
     assert match(files, "--json") == 0
     assert capsys.readouterr().err == ""
 

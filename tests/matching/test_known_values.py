@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 from kbn.filters import Bag, Notification
-from kbn.matching import Matcher, count_batch, known_values, notification_table
+from kbn.matching import Matcher, count_batch, notification_table
 from kbn.matching.known_values import KnownValues
 from kbn.matching.matcher import subscriptions_of
+from kbn.matching.memos import Memory
 
 
 def test_a_cell_is_asked_about_once() -> None:
-    known, asked = KnownValues(), []  # type: KnownValues, list[Any]
+    known, asked = KnownValues(Memory(1 << 20)), []  # type: KnownValues, list[Any]
 
     def hits(cell: Any) -> list[int]:
         asked.append(cell)
@@ -44,9 +45,8 @@ def test_a_new_constraint_is_hit_by_a_known_value() -> None:
         assert count_batch(matcher, table).tolist() == [number + 1]
 
 
-def test_what_is_kept_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_values, "BYTES_MAX", 20_000)
-    known = KnownValues()
+def test_what_is_kept_is_bounded_in_bytes() -> None:
+    known = KnownValues(Memory(20_000))
     for first in range(0, 5_000, 50):
         cells = [f"cell {number}" for number in range(first, first + 50)]
         starts, ends, tokens = known.runs_of("string", cells, lambda cell: [len(cell)], version=1)
@@ -56,7 +56,7 @@ def test_what_is_kept_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_answer_outlives_what_is_forgotten() -> None:
-    known = KnownValues()
+    known = KnownValues(Memory(1 << 20))
     starts, _, tokens = known.runs_of("string", ["a"], lambda cell: [7], version=1)
     known.runs_of("string", ["b"], lambda cell: [8], version=2)
     assert tokens[starts].tolist() == [7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from weakref import ref
 
 from kbn.broker.access import Permission
 from kbn.broker.deliveries import Deliveries
@@ -12,7 +13,7 @@ from kbn.broker.publications import Publications
 from kbn.filters import Subscription
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class ClientSession:
     """One client; it is kept while the client is away if the client is durable.
 
@@ -44,7 +45,10 @@ class ClientSession:
     hops: Hops | None = None
 
     def __post_init__(self) -> None:
-        self.deliveries.holds = self.holds
+        # Not the method itself: sessions that refer to themselves would be left to the search for
+        # garbage, which does not look at what is old.
+        session = ref(self)
+        self.deliveries.holds = lambda id: (found := session()) is not None and found.holds(id)
 
     @property
     def name(self) -> str:

@@ -142,15 +142,19 @@ def _bag(name: str, items: list[Any], depth: int) -> Bag:
     if not kinds <= _PROVED:
         for item in items:
             _element(name, item, depth)
-    return _flat_bag(tuple(items), Term in kinds)
+    is_prefixed = any(issubclass(kind, Term) for kind in kinds) and any(
+        "://" not in item.iri for item in items if isinstance(item, Term)
+    )
+    return _flat_bag(tuple(items), Term in kinds, is_prefixed)
 
 
-def _flat_bag(items: tuple[Value, ...], is_bare: bool) -> Bag:
+def _flat_bag(items: tuple[Value, ...], is_bare: bool, is_prefixed: bool) -> Bag:
     """What `Bag.of` makes of checked items without bags among them, without looking at each."""
     bag = Bag.__new__(Bag)
     _store(bag, "items", items)
     _store(bag, "depth", 1)
     _store(bag, "bare", is_bare)
+    _store(bag, "prefixed", is_prefixed)
     _store(bag, "relational", False)
     _store(bag, "_counts", None)
     _store(bag, "_hash", None)

@@ -34,6 +34,7 @@ WARMED_BY = (
 )
 NOTIFICATIONS = 64
 TAGS = 48
+MANY = 1_100  # filters, for which an index is laid out in slabs
 
 _lock = Lock()
 _is_warm = False
@@ -61,13 +62,21 @@ def _run_kernels() -> None:
         announcements.add(key, Subscription.parse(text))
     for number in range(TAGS):
         table.add((Peer("client", "tags"), number), Subscription.parse(f"tags #> {{'t{number}'}}"))
-    many = [(Peer("client", "many"), number) for number in range(1_100)]
-    for number, key in enumerate(many):
-        table.add(key, Subscription.parse(f"price = {number}"))
-    for key in many:  # so many that the index is made anew
-        table.remove(key)
     some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}
     tagged = Notification({"tags": [f"t{number}" for number in range(TAGS)]})
     table.match_many([tagged] * NOTIFICATIONS)  # so many hits that one walk serves them all
     notifications = [Notification({**some, "warm": str(n)}) for n in range(NOTIFICATIONS)]
     assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
+    _make_anew()
+
+
+def _make_anew() -> None:
+    """Subscribe and unsubscribe so much that an index is laid out in slabs, and made anew."""
+    table = RoutingTable()
+    keys = [(Peer("client", "many"), number) for number in range(MANY)]
+    for number, key in enumerate(keys):
+        text = f"a > {number % 97} and b < {number % 101} and c > {number} and c < {number + 5}"
+        table.add(key, Subscription.parse(text))
+    assert table.match(Notification({"a": 98, "b": -1, "c": 3})).clients
+    for key in keys:
+        table.remove(key)

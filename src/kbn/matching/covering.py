@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kbn.filters import (
@@ -15,20 +16,26 @@ from kbn.filters import (
     value_family,
 )
 from kbn.matching.index import Index
+from kbn.matching.memos import ENTRY_BYTES, Memo, Memory, bytes_of
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.witness import witness
 from kbn.ontology import Ontology
 
-MEMO_MAX = 100_000
+MEMO_BYTES_MAX = 64 << 20  # of all that is remembered for one covering order
 AXIS_FAMILIES = (Family.NUMBER, Family.TIME)
+_UNKNOWN = object()
 
 
 class Implications:
-    """The oracle's `implies` and `covers`, with the answers remembered."""
+    """The oracle's `implies` and `covers`, with the answers remembered.
+
+    `memory` is for all that is remembered of the same filters.
+    """
 
     def __init__(self, ontology: Ontology | None) -> None:
         self._ontology = ontology
-        self._known: dict[tuple[Constraint, Constraint], bool] = {}
+        self.memory = Memory(MEMO_BYTES_MAX)
+        self._known: Memo[tuple[Constraint, Constraint], bool] = Memo(self.memory)
 
     def covers(self, wider: Filter, narrower: Filter) -> bool:
         """Whether `wider` matches every notification that `narrower` matches, if provable."""
@@ -52,18 +59,22 @@ class Implications:
         pair = (premise, conclusion)
         known = self._known.get(pair)
         if known is None:
-            if len(self._known) >= MEMO_MAX:
-                self._known.clear()
-            known = self._known[pair] = implies(premise, conclusion, self._ontology)
+            known = implies(premise, conclusion, self._ontology)
+            self._known.remember(pair, known, bytes_of_all(pair))
         return known
+
+
+def bytes_of_all(constraints: Iterable[Constraint]) -> int:
+    """About what it takes to remember something of these constraints."""
+    return ENTRY_BYTES + sum(bytes_of(each.operand) for each in constraints)
 
 
 class CoverQuery:
     """Which stored groups could cover a filter."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, memory: Memory) -> None:
         self._index = index
-        self._witnesses: dict[Constraint, Any] = {}
+        self._witnesses: Memo[Constraint, Any] = Memo(memory)
 
     def candidates(self, filter: Filter) -> list[int] | None:
         """Groups among which all coverers are, or None: they could be anywhere."""
@@ -90,11 +101,11 @@ class CoverQuery:
 
     def witness(self, constraint: Constraint) -> Any:
         """A value the constraint accepts, or None; remembered."""
-        if constraint not in self._witnesses:
-            if len(self._witnesses) >= MEMO_MAX:
-                self._witnesses.clear()
-            self._witnesses[constraint] = witness(constraint, self._index.ontology)
-        return self._witnesses[constraint]
+        found = self._witnesses.get(constraint, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = witness(constraint, self._index.ontology)
+            self._witnesses.remember(constraint, found, bytes_of_all((constraint,)))
+        return found
 
     def _common_point(self, filter: Filter, attribute: str, kind: Family, values: list[Any]) -> Any:
         """One value that all the filter's constraints of this family accept.

@@ -45,11 +45,12 @@ from kbn.matching.metering import costs_of, current
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
-from kbn.matching.tokens import MEMO_MAX, TokenTable
+from kbn.matching.tokens import TokenTable
 from kbn.matching.trie import Trie
 from kbn.ontology import Ontology
 
 REBUILD_MIN = 1024
+RESIDUALS_MAX = 200_000  # groups whose residual constraints are remembered
 WEIGHED_MAX = 1 << 16
 ROWS_MIN = 32
 LOOSE_PER_ROW = 256
@@ -340,7 +341,7 @@ class Index:
             header = words[0]
             first = 1 + (header & 0xFFFFF) + (header >> 20 & 0x3FFF)
             found = tuple(words[first : first + (header >> 34 & 0x3FFF)])
-            if len(self._group_residuals) >= MEMO_MAX:
+            if len(self._group_residuals) >= RESIDUALS_MAX:
                 self._group_residuals.clear()
             self._group_residuals[group] = found
         return found

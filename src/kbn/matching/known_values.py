@@ -14,18 +14,25 @@ from typing import Any
 import numpy as np
 
 from kbn.matching.groups import Array, grown
+from kbn.matching.memos import Memory, bytes_of
 
-BYTES_MAX = 64 << 20
-CELL_BYTES = 160
-"""About what Python needs for a cell and its number, besides the length of the cell."""
+KNOWN_BYTES_MAX = 64 << 20  # of all attributes together
+CELL_BYTES = 120
+"""About what it takes to know a cell, besides the cell and its tokens."""
 
 Hits = Callable[[Any], Iterable[int]]
 
 
 class KnownValues:
-    """What cells hit: their tokens one after another, and where those of each cell are."""
+    """What cells hit: their tokens one after another, and where those of each cell are.
 
-    def __init__(self) -> None:
+    When it and those that it shares the memory with take too much, all forget, before the next
+    batch.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        memory.share(self)
         self._version = -1
         self._numbers: dict[str, dict[Any, int]] = {}
         self._bounds = np.zeros((16, 2), np.int64)
@@ -34,8 +41,8 @@ class KnownValues:
         self._token_count = 0
         self.bytes = 0
 
-    def __reduce__(self) -> tuple[type[KnownValues], tuple[()]]:
-        return KnownValues, ()  # a copy finds out by itself
+    def __reduce__(self) -> tuple[type[KnownValues], tuple[Memory]]:
+        return KnownValues, (self._memory,)  # a copy finds out by itself
 
     def runs_of(
         self, column_type: str, cells: Sequence[Any], hits: Hits, version: int
@@ -44,8 +51,11 @@ class KnownValues:
 
         `hits` says what a new cell hits; `version` changes when it would say something else.
         """
-        if version != self._version or self.bytes > BYTES_MAX:
-            self._forget(version)
+        if self._memory.bytes > self._memory.bytes_max:
+            self._memory.forget()
+        if version != self._version:
+            self.forget()
+            self._version = version
         numbers = self._numbers.setdefault(column_type, {})
         found = [numbers.get(cell, -1) for cell in cells]
         for place, number in enumerate(found):
@@ -65,16 +75,18 @@ class KnownValues:
             self._bounds[number] = (start, end)
             self._tokens[start:end] = tokens
             self._count, self._token_count = number + 1, end
-            length = len(cell) if isinstance(cell, (str, bytes)) else 0
-            self.bytes += CELL_BYTES + length + 8 * len(tokens)
+            size = CELL_BYTES + bytes_of(cell) + 8 * len(tokens)
+            self.bytes += size
+            self._memory.bytes += size
         return number
 
-    def _forget(self, version: int) -> None:
+    def forget(self) -> None:
+        """Know nothing any more."""
         # Who was told of the arrays keeps them: others take their place.
-        self._version = version
         self._numbers = {}
         self._bounds = np.zeros((16, 2), np.int64)
         self._tokens = np.zeros(64, np.int64)
         self._count = 0
         self._token_count = 0
+        self._memory.bytes -= self.bytes
         self.bytes = 0

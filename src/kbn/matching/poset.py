@@ -34,7 +34,8 @@ from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription, covers, resolve_terms
 from kbn.matching.bulk_covering import Settled
 from kbn.matching.bulk_load import checked_key
-from kbn.matching.covering import MEMO_MAX, Implications
+from kbn.matching.covering import Implications, bytes_of_all
+from kbn.matching.memos import Memo
 from kbn.matching.plain_filters import is_plain_filter
 from kbn.matching.root_index import RootIndex
 from kbn.ontology import Ontology
@@ -101,10 +102,10 @@ class Poset:
         self._entries_of_key: dict[Hashable, tuple[int, ...]] = {}
         self._roots: dict[int, None] = {}
         # A constraint that implies the only one of some root, and that root (or one that was).
-        self._shelters: dict[Constraint, int] = {}
+        self._shelters: Memo[Constraint, int] = Memo(self._implications.memory)
         self._next = 0
         # What a constraint resolves to; None where that is the constraint itself.
-        self._resolutions: dict[Constraint, Constraint | None] = {}
+        self._resolutions: Memo[Constraint, Constraint | None] = Memo(self._implications.memory)
         # What happened to the set of roots during one call: +1 came, -1 went, 0 both.
         self._moved: dict[Filter, int] = {}
 
@@ -321,13 +322,11 @@ class Poset:
         constraints = self._entries[root].filter.constraints
         if len(constraints) != 1 or root not in self._roots:
             return
-        if len(self._shelters) >= MEMO_MAX:
-            self._shelters.clear()
         for constraint in filter.constraints:
             if constraint.attribute == constraints[0].attribute and self._implications.implies(
                 constraint, constraints[0]
             ):
-                self._shelters[constraint] = root
+                self._shelters.remember(constraint, root, bytes_of_all((constraint,)))
 
     def _hang(self, number: int, coverer: int | None) -> None:
         """Put an entry that hangs nowhere below the one that covers it, or among the roots."""
@@ -376,11 +375,9 @@ class Poset:
         try:
             known = self._resolutions[constraint]
         except KeyError:
-            if len(self._resolutions) >= MEMO_MAX:
-                self._resolutions.clear()
             resolved = resolve_terms(constraint, self._ontology)
             known = None if resolved == constraint else resolved
-            self._resolutions[constraint] = known
+            self._resolutions.remember(constraint, known, 2 * bytes_of_all((constraint,)))
         return constraint if known is None else known
 
     def _delete(self, number: int) -> None:

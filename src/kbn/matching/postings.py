@@ -24,7 +24,8 @@ from kbn.filters import (
     split_bag_operator,
     value_key,
 )
-from kbn.matching.covering import MEMO_MAX, Implications
+from kbn.matching.covering import Implications, bytes_of_all
+from kbn.matching.memos import Memo, Memory
 from kbn.matching.root_lists import Axis, RootLists, bounds_by_axis, on_axis
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
@@ -59,7 +60,9 @@ class RootPostings:
             posted = self._posted.get(atom)
             if posted is None:
                 posted = self._posted[atom] = set()
-                atoms = self._attributes.setdefault(atom.attribute, _Atoms())
+                atoms = self._attributes.get(atom.attribute)
+                if atoms is None:
+                    atoms = self._attributes[atom.attribute] = _Atoms(self._implications.memory)
                 atoms.add(atom, _names(self._witness(atom), self._ontology))
             posted.add(entry)
         self.lists.add(entry, filter)
@@ -157,11 +160,11 @@ def _element_by_element(constraint: Constraint, element: AnyOperator) -> Iterato
 class _Atoms:
     """The distinct atoms of one attribute, by the names of their witnesses."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
         self._all: dict[Constraint, None] = {}
         self._named: dict[object, dict[Constraint, None]] = {}
         self._nameless: dict[Constraint, None] = {}
-        self._implying: dict[Constraint, list[Constraint]] = {}
+        self._implying: Memo[Constraint, list[Constraint]] = Memo(memory)
 
     def add(self, atom: Constraint, names: set[object] | None) -> None:
         self._all[atom] = None
@@ -170,7 +173,7 @@ class _Atoms:
         else:
             for name in names:
                 self._named.setdefault(name, {})[atom] = None
-        self._implying.clear()
+        self._implying.forget()
 
     def discard(self, atom: Constraint, names: set[object] | None) -> None:
         del self._all[atom]
@@ -179,7 +182,7 @@ class _Atoms:
             del self._named[name][atom]
             if not self._named[name]:
                 del self._named[name]
-        self._implying.clear()
+        self._implying.forget()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -205,9 +208,8 @@ class _Atoms:
             if len(self._all) > asked_max:
                 return None
             known = [atom for atom in self._all if implications.implies(atom, conclusion)]
-            if len(self._implying) >= MEMO_MAX:
-                self._implying.clear()
-            self._implying[conclusion] = known
+            size = bytes_of_all((conclusion,)) + 8 * len(known)
+            self._implying.remember(conclusion, known, size)
         return known
 
 

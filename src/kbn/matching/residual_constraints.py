@@ -23,7 +23,9 @@ from kbn.filters import (
     split_bag_operator,
     value_key,
 )
-from kbn.matching.tokens import ValueIndex
+from kbn.matching.known_values import KNOWN_BYTES_MAX
+from kbn.matching.memos import Memory
+from kbn.matching.tokens import MEMO_BYTES_MAX, ValueIndex
 from kbn.ontology import Ontology
 
 SMALL = 64
@@ -44,6 +46,7 @@ class ResidualEvaluator:
     def __init__(self, ontology: Ontology) -> None:
         self._ontology = ontology
         self._operands: dict[AnyOperator, _Operands] = {}
+        self._memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self._tests: dict[Constraint, BagTest] = {}
 
     def __reduce__(self) -> tuple[type[ResidualEvaluator], tuple[Ontology]]:
@@ -64,7 +67,10 @@ class ResidualEvaluator:
             return lambda bag: accepts(constraint, bag, self._ontology)
         kind, element = parts
         if element not in ORDER_OPERATORS:
-            operands = self._operands.setdefault(element, _Operands(element, self._ontology))
+            operands = self._operands.get(element)
+            if operands is None:
+                index = ValueIndex(self._ontology, *self._memories)
+                operands = self._operands[element] = _Operands(element, index)
             numbers = tuple(operands.number(one) for one in operand)
             serve = _served_from_index if kind is Operator.SUB_BAG else _serving_from_index
             return serve(operands.index, numbers, kind is Operator.EQUAL_BAG)
@@ -82,10 +88,10 @@ class ResidualEvaluator:
 class _Operands:
     """The elements asked for under one λ, numbered, and the index of who satisfies them."""
 
-    def __init__(self, element: AnyOperator, ontology: Ontology) -> None:
+    def __init__(self, element: AnyOperator, index: ValueIndex) -> None:
         self._element = element
         self._numbers: dict[object, int] = {}
-        self.index = ValueIndex(ontology)
+        self.index = index
 
     def number(self, operand: Any) -> int:
         name = value_key(operand)

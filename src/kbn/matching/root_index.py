@@ -45,7 +45,7 @@ class RootIndex:
         self.held = IndexedSubscriptions(ontology)
         self._index = self.held.index
         self._implications = implications
-        self._query = CoverQuery(self._index)
+        self._query = CoverQuery(self._index, implications.memory)
         self._plain = PlainFilters(self._index)
         self._filters: dict[int, Filter] = {}
         self._postings = RootPostings(

@@ -45,14 +45,14 @@ from kbn.filters import (
 )
 from kbn.matching.affixes import AFFIXES
 from kbn.matching.hierarchy_shares import HierarchyShares
-from kbn.matching.known_values import KnownValues
+from kbn.matching.known_values import KNOWN_BYTES_MAX, KnownValues
+from kbn.matching.memos import ENTRY_BYTES, Memo, Memory
+from kbn.matching.memos import bytes_of as bytes_of_value
 from kbn.matching.metering import Meter, ask_each, costs_of, current
 from kbn.matching.sub_bags import SubBags
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
-MEMO_MAX = 200_000
-MEMO_BYTES_MAX = 64 << 20
-MEMO_ENTRY_BYTES = 160  # about what a remembered answer takes, besides its tokens
+MEMO_BYTES_MAX = 64 << 20  # of what is remembered of all attributes together
 ELEMENTS = 64  # of a bag that are looked at together
 GATHERED = 8_192  # tokens, likewise
 MANY = 8  # tokens that are gathered, and looked at by a kernel, for a unit
@@ -65,9 +65,12 @@ _UNLISTED_TERMS = (THING, NOTHING)
 
 
 class ValueIndex:
-    """Which registered (operator, operand) pairs accept a value; answers are remembered."""
+    """Which registered (operator, operand) pairs accept a value; answers are remembered.
 
-    def __init__(self, ontology: Ontology) -> None:
+    `memory` is what those may take, and `known` what is known of cells.
+    """
+
+    def __init__(self, ontology: Ontology, memory: Memory, known: Memory) -> None:
         self._ontology = ontology
         self._present: list[int] = []
         self._families: dict[Family, int] = {}
@@ -81,10 +84,10 @@ class ValueIndex:
         self._unlisted_bags: list[tuple[Any, Any, int]] = []
         self._has_equal_bags = False
         self._registered: list[tuple[Any, Any, int]] = []
-        self._memo: dict[Any, tuple[int, ...]] = {}
-        self._memo_bytes = 0
+        self._memories = (memory, known)
+        self._memo: Memo[Any, tuple[int, ...]] = Memo(memory)
         self.version = 0
-        self.known = KnownValues()
+        self.known = KnownValues(known)
 
     # --- registering ---------------------------------------------------------------------------
 
@@ -122,8 +125,7 @@ class ValueIndex:
     def _forget(self) -> None:
         """What values hit is to be worked out anew."""
         self.version += 1
-        self._memo.clear()
-        self._memo_bytes = 0
+        self._memo.forget()
 
     def _register_equal(self, operator: Any, operand: Any, token: int) -> None:
         # A bag may be asked for by `=` and by `#=`; a bare term equals terms of every kind.
@@ -152,7 +154,7 @@ class ValueIndex:
 
     def _register_element(self, element: Any, operand: Any, token: int) -> None:
         if self._elements is None:
-            self._elements = ValueIndex(self._ontology)
+            self._elements = ValueIndex(self._ontology, *self._memories)
         self._elements.register(element, operand, token)
 
     # --- asking --------------------------------------------------------------------------------
@@ -172,11 +174,8 @@ class ValueIndex:
 
     def _worked_out(self, known: Any, value: Any) -> tuple[int, ...]:
         found = tuple(self._hits_of_scalar(value))
-        self._memo_bytes += MEMO_ENTRY_BYTES + 8 * len(found)
-        if len(self._memo) >= MEMO_MAX or self._memo_bytes > MEMO_BYTES_MAX:
-            self._memo.clear()
-            self._memo_bytes = MEMO_ENTRY_BYTES + 8 * len(found)
-        self._memo[known] = found
+        size = ENTRY_BYTES + bytes_of_value(value) + 8 * len(found)
+        self._memo.remember(known, found, size)
         return found
 
     def element_hits(self, value: Any) -> tuple[int, ...]:
@@ -407,6 +406,7 @@ class TokenTable:
         self.constraints: list[Constraint | None] = []
         self.families: dict[int, tuple[str, Family]] = {}
         self.attributes: dict[str, ValueIndex] = {}
+        self.memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self.peers = array("i")  # of each token, the number of its attribute and operator
         self._peer_numbers: dict[tuple[str, Any], int] = {}
         self._tokens: dict[Constraint, int] = {}
@@ -497,5 +497,5 @@ class TokenTable:
     def index(self, attribute: str) -> ValueIndex:
         index = self.attributes.get(attribute)
         if index is None:
-            index = self.attributes[attribute] = ValueIndex(self.ontology)
+            index = self.attributes[attribute] = ValueIndex(self.ontology, *self.memories)
         return index

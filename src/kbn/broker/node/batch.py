@@ -101,13 +101,12 @@ class Arrivals:
     def __iter__(self) -> Iterator[Arrived]:
         work, busy, is_ready = self._work, self._broker.busy_with, self._broker.is_ready_for
         for arrived in self._rest:
-            message, peer = arrived
+            message, peer = self.current = arrived
             before = work.done
             content = content_of(message)
             if peer in busy or (content is not None and not is_ready(content, peer)):
                 self._deferred.append(arrived)
             else:
-                self.current = arrived
                 yield arrived
                 if content is not None:
                     self._broker.was_handled(content)
