@@ -37,6 +37,7 @@ from kbn.broker.messages import (
     Unsubscribe,
 )
 from kbn.broker.node import effects, events
+from kbn.broker.node.batch import Arrivals
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 
@@ -402,6 +403,29 @@ def test_a_client_whose_messages_cost_too_much_in_a_second_rests_and_nobody_else
         turns.run()
     assert turns.delivered(calm) == list(range(1, 901))
     assert loud not in turns.paused
+
+
+def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
+    ann, ben = Peer("client", "ann"), Peer("client", "ben")
+    charged: dict[Peer, int] = {}
+
+    def charge(peer: Peer, units: int) -> None:
+        charged[peer] = charged.get(peer, 0) + units
+
+    broker = Node(NodeSettings("b"), 1.0).broker
+    arrivals = Arrivals([(Alive(), ann)] * 3 + [(Alive(), ben)] * 2, broker, charge)
+    for n, _ in enumerate(arrivals):
+        broker.work.done += 10
+        if n == 3:
+            break  # as an error does, a StoreError or another, in the middle of a message
+    arrivals.settle()
+    assert charged == {ann: 30, ben: 10}
+    arrivals.settle()
+    for _ in arrivals:
+        broker.work.done += 10
+    broker.work.done += 7  # for nobody
+    arrivals.settle()
+    assert charged == {ann: 30, ben: 20}
 
 
 def test_a_client_that_must_rest_is_not_dropped_for_its_silence() -> None:

@@ -361,6 +361,8 @@ class Broker:
 
     def is_ready_for(self, content: bytes, sender: Peer) -> bool:
         """Whether a notification can be handled now; if not, it is matched first, in steps."""
+        if self._router.has_matched(content):
+            return True
         if sender.kind == "client" and self._requests.is_refused(content, sender.name):
             return True
         return self._router.is_ready_for(content, sender)

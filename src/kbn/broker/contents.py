@@ -112,9 +112,13 @@ class Contents:
                 if who is not None:
                     self._known[each] = (notification, who)
 
+    def has_matched(self, encoded: bytes, table: RoutingTable) -> bool:
+        """Whether a content was prematched, with the table as it is."""
+        return encoded in self._known and self._version == table.version
+
     def is_ready(self, encoded: bytes, table: RoutingTable) -> bool:
         """Whether a content can be handled now; if not, `prepare` it, as often as it takes."""
-        if encoded in self._known and self._version == table.version:
+        if self.has_matched(encoded, table):
             return True
         return not self.open(encoded) or self._go_on(encoded, table, overdraws=False)
 

@@ -131,6 +131,10 @@ class Router:
 
     # What can be handled, and when.
 
+    def has_matched(self, content: bytes) -> bool:
+        """Whether a notification was matched ahead of time."""
+        return self.contents.has_matched(content, self._interests.table)
+
     def is_ready_for(self, content: bytes, sender: Peer) -> bool:
         """Whether a notification can be handled now; if not, it is matched first, in steps."""
         if self.contents.is_ready(content, self._interests.table):

@@ -72,6 +72,8 @@ class Batch:
                 raise
             except Exception as error:
                 self._stumbled(*arrivals.current, error)
+            finally:
+                arrivals.settle()
         self.arrived = arrivals.left_over() + self.arrived
 
     def _stumbled(self, message: AnyMessage, peer: Peer, error: Exception) -> None:
@@ -82,7 +84,8 @@ class Batch:
 
 
 class Arrivals:
-    """The messages of a batch, handed out once while the turn may go on; `charge` is told of each.
+    """The messages of a batch, handed out once while the turn may go on; `charge` is told what a
+    run of them has cost, those of one peer that stand side by side.
 
     `current` is the one that is being handled. What a peer says while the broker is busy with what
     it said before waits.
@@ -96,13 +99,17 @@ class Arrivals:
         self._broker = broker
         self._charge = charge
         self._deferred: list[Arrived] = []
+        self._owing: Peer | None = None
+        self._since = self._work.done  # what is done from here on is owed
         self.current: Arrived
 
     def __iter__(self) -> Iterator[Arrived]:
         work, busy, is_ready = self._work, self._broker.busy_with, self._broker.is_ready_for
         for arrived in self._rest:
             message, peer = self.current = arrived
-            before = work.done
+            if peer is not self._owing:
+                self.settle()
+                self._owing = peer
             content = content_of(message)
             if peer in busy or (content is not None and not is_ready(content, peer)):
                 self._deferred.append(arrived)
@@ -110,10 +117,15 @@ class Arrivals:
                 yield arrived
                 if content is not None:
                     self._broker.was_handled(content)
-            if work.done != before:
-                self._charge(peer, work.done - before)
             if work.done >= work.limit:
-                return
+                break
+        self.settle()
+
+    def settle(self) -> None:
+        """Charge what the messages since have cost, also the one that was stumbled over."""
+        if self._owing is not None and self._work.done > self._since:
+            self._charge(self._owing, self._work.done - self._since)
+        self._owing, self._since = None, self._work.done
 
     def left_over(self) -> list[Arrived]:
         """What was not handed out."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kbn.broker.node.connections import NodeConnection
 
 FRAMES_AT_ONCE = 32
+FRAMES_ALONE = 128  # of a connection, while nothing waits on another
 FRAMES_MAX = 512
 BYTES_MAX = 1 << 17
 
@@ -85,6 +86,11 @@ class Inboxes:
 
     def __bool__(self) -> bool:
         return bool(self._turns)
+
+    @property
+    def frames_at_once(self) -> int:
+        """How many frames to take of the connection that is in turn."""
+        return FRAMES_AT_ONCE if self._turns else FRAMES_ALONE
 
     def put(self, connection: NodeConnection, item: list[bytes] | Broken | Closed) -> None:
         """Something came on a connection."""

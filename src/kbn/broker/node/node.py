@@ -51,7 +51,7 @@ from kbn.broker.node.batch import Batch
 from kbn.broker.node.connections import NodeConnection, NodeConnections, Stage
 from kbn.broker.node.effects import Effect
 from kbn.broker.node.flow_control import FlowControl
-from kbn.broker.node.inboxes import FRAMES_AT_ONCE, Inboxes
+from kbn.broker.node.inboxes import Inboxes
 from kbn.broker.node.introductions import Introductions
 from kbn.broker.node.neighbourhood import Neighbourhood
 from kbn.broker.node.reading import Reading
@@ -235,7 +235,7 @@ class Node:
         elif peer is not None and self._rates.must_rest(peer, self._turn.now):
             self._inboxes.rest(connection)
             return
-        frames = inbox.take_frames(FRAMES_AT_ONCE)
+        frames = inbox.take_frames(self._inboxes.frames_at_once)
         if frames:
             before = self.broker.work.done
             self._handle_frames(connection, frames)
