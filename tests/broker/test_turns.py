@@ -418,13 +418,13 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
         broker.work.done += 10
         if n == 3:
             break  # as an error does, a StoreError or another, in the middle of a message
-    arrivals.settle()
+    arrivals.charge_sender()
     assert charged == {ann: 30, ben: 10}
-    arrivals.settle()
+    arrivals.charge_sender()
     for _ in arrivals:
         broker.work.done += 10
     broker.work.done += 7  # for nobody
-    arrivals.settle()
+    arrivals.charge_sender()
     assert charged == {ann: 30, ben: 20}
 
 

@@ -73,7 +73,7 @@ class Batch:
             except Exception as error:
                 self._stumbled(*arrivals.current, error)
             finally:
-                arrivals.settle()
+                arrivals.charge_sender()
         self.arrived = arrivals.left_over() + self.arrived
 
     def _stumbled(self, message: AnyMessage, peer: Peer, error: Exception) -> None:
@@ -108,7 +108,7 @@ class Arrivals:
         for arrived in self._rest:
             message, peer = self.current = arrived
             if peer is not self._owing:
-                self.settle()
+                self.charge_sender()
                 self._owing = peer
             content = content_of(message)
             if peer in busy or (content is not None and not is_ready(content, peer)):
@@ -119,9 +119,9 @@ class Arrivals:
                     self._broker.was_handled(content)
             if work.done >= work.limit:
                 break
-        self.settle()
+        self.charge_sender()
 
-    def settle(self) -> None:
+    def charge_sender(self) -> None:
         """Charge what the messages since have cost, also the one that was stumbled over."""
         if self._owing is not None and self._work.done > self._since:
             self._charge(self._owing, self._work.done - self._since)
