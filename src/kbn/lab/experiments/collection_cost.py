@@ -31,6 +31,7 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 if TYPE_CHECKING:
     from kbn.transport import Client
 
+ANSWER_S = 30.0
 ATTRIBUTES = (2, 5)
 UNMANAGED = "unmanaged"
 WANTS = (
@@ -185,6 +186,9 @@ class _Broker:
             beside.append(asyncio.ensure_future(self._ask(60 / requests_a_minute)))
         published = await self._publish(seconds, rate)
         busy = self._busy() - before
+        async with asyncio.timeout(ANSWER_S):  # a short window on a busy machine may see none
+            while not self._waits:
+                await asyncio.sleep(0.01)
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
