@@ -109,8 +109,14 @@ def _check_syntax(text: str) -> None:
 
 async def _forget(client: Client) -> None:
     """Have the broker forget a durable client, its subscriptions and what waits for it."""
-    async with client, asyncio.timeout(BARRIER_S):
-        await client.leave()
+    from kbn.errors import TransportError
+
+    async with client:
+        try:
+            async with asyncio.timeout(BARRIER_S):
+                await client.leave()
+        except TimeoutError:
+            raise TransportError(f"no answer in {BARRIER_S:g} s: try again later") from None
 
 
 async def _subscribe(client: Client, filters: list[str], printer: _Printer, ending: Ending) -> None:
