@@ -129,15 +129,18 @@ def sort_by_rank(tokens, start, end, rank):
 
 
 @njit(cache=True)
-def insert_groups(members, codes, trie, nodes, path):
-    """Insert many groups; `path` is room for the longest token list. Returns the node count."""
+def insert_groups(members, words, starts, trie, nodes, path):
+    """Insert many groups, whose codes are in words[starts[group]:]; returns the node count.
+
+    `path` is room for the longest token list, `trie` a `NodeArrays`.
+    """
     for m in range(members.shape[0]):
         group = members[m]
-        start = codes.start[group]
-        header = codes.words[start]
+        start = starts[group]
+        header = words[start]
         count = token_count(header)
         for i in range(count):
-            path[i] = codes.words[start + 1 + i]
+            path[i] = words[start + 1 + i]
         sort_by_rank(path, 0, count, trie.rank)
         nodes = insert_group(group, path, count, header != count, trie, nodes)
     return nodes
