@@ -98,15 +98,15 @@ def _families(bag: Bag) -> dict[Family | None, list[Any]]:
 
 
 def _narrow(
-    rows: list[int], asking: list[tuple[Any, int]], offers: list[tuple[Any, int]], fits: _Fits
+    rows: list[int], asking: list[tuple[Any, int]], offered: list[tuple[Any, int]], fits: _Fits
 ) -> None:
-    """Leave each row that asks the bits of the offers that fit: more of them, the less it asks."""
+    """Leave each row that asks only the bits of what is offered that fits it."""
     largest_first = fits in (gt, ge)
     asking.sort(key=_first, reverse=largest_first)
-    offers.sort(key=_first, reverse=largest_first)
+    offered.sort(key=_first, reverse=largest_first)
     fitting, taken = 0, 0
     for value, place in asking:
-        while taken < len(offers) and fits(offers[taken][0], value):
-            fitting |= offers[taken][1]
+        while taken < len(offered) and fits(offered[taken][0], value):
+            fitting |= offered[taken][1]
             taken += 1
         rows[place] &= fitting
