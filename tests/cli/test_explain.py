@@ -26,7 +26,7 @@ def test_a_miss_is_explained_constraint_by_constraint(capsys: pytest.CaptureFixt
         "does not match",
         "  no   age: 7 is not less than 3",
         "  yes  x: Human is a kind of Mammal",
-        "         :Human is a kind of :Mammal",
+        "         :Human is a kind of :Mammal    [animals.ttl, line 55]",
     ]
 
 
@@ -91,3 +91,81 @@ def test_a_term_is_found_by_its_label_and_shown_with_it(
     assert "c:01 (Sport)" in out and "c:02 (Rugby)" in out
     _, out, _ = told(capsys, "ontology", "show", str(file), "--depth", "2")
     assert "c:02 (Rugby)" in out and "c:03" not in out
+
+
+def test_two_terms_are_explained_link_by_link(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = told(capsys, "ontology", "explain", "John", "Animal", "-o", "animals")
+    assert (code, err) == (0, "")
+    lines = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert [line.partition("    [")[0] for line in lines] == [
+        ":John is one of the :Human",
+        ":Human is a kind of :Mammal",
+        ":Mammal is a kind of :Animal",
+    ]
+    assert all("[animals.ttl, line " in line for line in lines[1:])
+    assert "3. :John is one of the :Human    [equivalence of 1, 2]" in out
+
+
+DEFINED = """
+@prefix : <urn:t#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:Parent owl:equivalentClass [ a owl:Class ; owl:intersectionOf ( :Person
+  [ a owl:Restriction ; owl:onProperty :hasChild ; owl:someValuesFrom :Person ] ) ] .
+:Mother rdfs:subClassOf :Person ;
+  rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :hasChild ; owl:someValuesFrom :Girl ] .
+:Girl rdfs:subClassOf :Person ; rdfs:label "young lady" .
+:hasChild a owl:ObjectProperty .
+"""
+
+
+def test_what_is_inferred_names_its_rules(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "family.ttl"
+    file.write_text(DEFINED, encoding="utf-8")
+    ask = ["ontology", "explain", ":Mother", ":Parent", "-o", str(file), "-r", "el"]
+    _, out, _ = told(capsys, *ask)
+    assert ":Girl (young lady)" in out
+    assert "[wider value of " in out and "[all parts of an intersection of " in out
+    _, out, _ = told(capsys, *ask, "--json")
+    (link,) = json.loads(out)["links"]
+    asserted = [step for step in link["steps"] if step["rule"] == "asserted"]
+    assert len(asserted) == 4
+    assert all(step["line"] and step["file"] == str(file) for step in asserted)
+    _, out, _ = told(capsys, *ask[:-2])
+    assert out == "at level rdfs nothing leads from :Mother to :Parent\n"
+
+
+def test_the_way_back_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = told(capsys, "ontology", "explain", "Mammal", "Human", "-o", "animals")
+    assert out.rstrip().endswith("the other way round there is a way")
+
+
+def test_without_lines_the_axiom_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zoo.ofn"
+    file.write_text(
+        "Prefix(:=<urn:t#>)\nOntology(<urn:t>\nSubClassOf(:A :B)\n)\n", encoding="utf-8"
+    )
+    _, out, _ = told(capsys, "ontology", "explain", ":A", ":B", "-o", str(file))
+    assert out == ":A is a kind of :B    [zoo.ofn, line unknown]\n"
+
+
+ONLY_DL = """
+@prefix : <urn:t#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:A rdfs:subClassOf [ a owl:Class ; owl:unionOf ( :B :C ) ] , [ a owl:Class ; owl:complementOf :C ] .
+:B a owl:Class . :C a owl:Class .
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_at_dl_what_no_rule_finds_is_the_reasoners(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zoo.ttl"
+    file.write_text(ONLY_DL, encoding="utf-8")
+    _, out, _ = told(capsys, "ontology", "explain", ":A", ":B", "-o", str(file), "-r", "dl")
+    assert out == ":A is a kind of :B    inferred by the reasoner\n"

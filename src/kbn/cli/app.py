@@ -19,6 +19,7 @@ from kbn.cli import (
     mib,
     ontology,
     ontology_clustering,
+    ontology_explain,
     overlay,
     pipeline,
     plan,
@@ -112,6 +113,9 @@ ontology.app.command("medoid", short_help="Find the term that is nearest to othe
 )
 ontology.app.command("clusters", short_help="Show the clusters of an ontology.")(
     ontology_clustering.clusters
+)
+ontology.app.command("explain", short_help="Why two terms are related, axiom by axiom.")(
+    ontology_explain.explain
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")

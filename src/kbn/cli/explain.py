@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.notification_texts import read_notification
-from kbn.cli.ontology import OntologyOptions, named
+from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
 
@@ -28,7 +28,8 @@ def explain(
 ) -> None:
     """Say why a notification satisfies a subscription, or why not, constraint by constraint.
 
-    Below a constraint is the way through the ontology that it rests on.
+    Below a constraint is the way through the ontology that it rests on, with the axioms of each
+    step: where they are written, or the rule by which they follow.
 
     \b
     Example:
@@ -50,6 +51,9 @@ def explain(
 
 
 def _print(said: Explanation, ontology: Ontology) -> None:
+    from kbn.cli.ontology_explain import Axioms
+
+    axioms = Axioms(ontology)
     typer.echo("matches" if said.matches else "does not match")
     for number, verdicts in enumerate(said.filters, start=1):
         if len(said.filters) > 1:
@@ -57,11 +61,7 @@ def _print(said: Explanation, ontology: Ontology) -> None:
         for verdict in verdicts:
             typer.echo(f"  {'yes' if verdict.accepted else 'no ':<4} {verdict.reason}")
             for link in verdict.links:
-                relation = link.relation
-                if ontology.kinds(relation):
-                    relation = named(ontology, relation)
-                first, second = named(ontology, link.first), named(ontology, link.second)
-                typer.echo(f"         {first} {relation} {second}")
+                axioms.print(link, indent=9)
 
 
 def remark_on_unknown_terms(

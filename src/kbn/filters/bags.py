@@ -24,7 +24,13 @@ from typing import Any, TypeAlias, cast
 from kbn.filters.assignment import all_served
 from kbn.filters.candidates import Bits, Spread, spread, transposed
 from kbn.filters.inner_bags import inner_check
-from kbn.filters.operators import ORDER_OPERATORS, AnyOperator, Operator, split_bag_operator
+from kbn.filters.operators import (
+    ORDER_OPERATORS,
+    AnyOperator,
+    Negated,
+    Operator,
+    split_bag_operator,
+)
 from kbn.filters.values import Bag, Family, Operand, Relation, Value, value_family, value_key
 from kbn.filters.vocabulary import Vocabulary, expanded, may_have_prefix, with_known_kind
 from kbn.ontology import Term
@@ -249,7 +255,7 @@ def _candidates(
 ) -> Spread:
     """Who may partner whom, as rows for the served side."""
     xs, vs = (theirs, mine) if inward else (mine, theirs)
-    parts = split_bag_operator(element)
+    parts = split_bag_operator(element.operator if isinstance(element, Negated) else element)
     easy_by_x = parts is None or parts[0] is not Operator.SUPER_BAG
     if parts is None or easy_by_x is not inward:
         return spread(element, xs, vs, Bits(len(theirs)), not inward, ontology)

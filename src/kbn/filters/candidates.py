@@ -9,7 +9,8 @@ A plain operator goes through an index: a class is below exactly its ancestors, 
 exactly its prefixes. An ordered one goes through a sorted list with running unions. A composite
 asks the same question one level down: with the bits of the bags that hold an element as that
 element's bits, each inner element learns which bags have a partner for it, and a bag whose elements
-must all be served can only go where each of them has one.
+must all be served can only go where each of them has one. Over `=` and the orders sorting tells
+more: where each of them has one of its own (see `ranks`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from kbn.filters.operators import (
     negate_operator,
     split_bag_operator,
 )
+from kbn.filters.ranks import RANKED, spread_by_rank
 from kbn.filters.values import Bag, Operand, value_key
 from kbn.filters.vocabulary import Vocabulary
 
@@ -37,6 +39,7 @@ __all__ = ["Bits", "Spread", "spread", "transposed"]
 
 _Items: TypeAlias = Sequence[Operand]
 _NEGATIVE = frozenset({Operator.NE, Operator.NOT_EQUIV, Operator.IS_NOT_A})
+_EVERY = -1  # all bits there are
 _PAIRS_PER_ELEMENT = 64  # beyond this a relation is dense, and most choices are good ones
 
 
@@ -65,7 +68,7 @@ def spread(
     if operator is Operator.EXISTS:
         return Spread([_union(bits)] * len(xs if by_x else vs), True)
     if split_bag_operator(operator) is not None:
-        return Spread(_spread_over_bags(operator, xs, vs, bits, by_x, ontology), False)
+        return _spread_over_bags(operator, xs, vs, bits, by_x, ontology, apart)
     if isinstance(operator, Negated) or operator in _NEGATIVE:
         return _spread_negative(operator, xs, vs, bits, by_x, ontology, apart)
     if operator in ORDER_OPERATORS:
@@ -81,8 +84,8 @@ def transposed(rows: Sequence[int], width: int) -> list[int]:
     """
     if not rows or not width:
         return [0] * width
-    columns = zip(*(format(row, f"0{width}b") for row in reversed(rows)), strict=True)
-    return [int("".join(column), 2) for column in columns][::-1]
+    digits = "".join(format(row, f"0{width}b") for row in reversed(rows))
+    return [int(digits[place::width], 2) for place in reversed(range(width))]
 
 
 def _union(bits: Iterable[int]) -> int:
@@ -167,7 +170,7 @@ def _spread_negative(
 ) -> Spread:
     positive = negate_operator(operator)
     taken = _taken(positive, xs, vs, bits, by_x, exact=False)
-    if not apart or split_bag_operator(positive) is not None:
+    if not apart:
         return taken
     denied = spread(positive, xs, vs, bits, by_x, ontology)
     if not denied.exact:
@@ -221,27 +224,34 @@ def _spread_over_bags(
     bits: Sequence[int],
     by_x: bool,
     ontology: Vocabulary,
-) -> list[int]:
+    apart: bool,
+) -> Spread:
     outer, element = cast(tuple[Operator, AnyOperator], split_bag_operator(operator))
     mine, its = (xs, vs) if by_x else (vs, xs)
     all_mine_served = by_x is not (outer is Operator.SUPER_BAG)
-    may = _reach_of_elements(element, mine, its, bits, by_x, ontology)
+    by_rank = all_mine_served and element in RANKED
     by_size = _bits_by_size(its, bits)
-    allowed: dict[int, int] = {}
-    rows = []
-    for item in mine:
-        if type(item) is not Bag:
-            rows.append(0)
-            continue
-        if len(item) not in allowed:
-            allowed[len(item)] = _of_fitting_size(outer, len(item), by_size, by_x)
-        reach = (may[value_key(inner)] for inner in item.items)
+    if by_rank:
+        rows = spread_by_rank(element, mine, its, bits, by_x)
+    else:
+        may = _reach_of_elements(element, mine, its, bits, by_x, ontology)
+        reach = ([may[value_key(inner)] for inner in _inner(bag)] for bag in mine)
         if all_mine_served:
-            rows.append(reduce(and_, reach, allowed[len(item)]))
+            rows = [reduce(and_, each, _EVERY) for each in reach]
         else:
             # The other bag's elements are the ones to serve: an empty one needs nothing.
-            rows.append(allowed[len(item)] & reduce(or_, reach, by_size.get(0, 0)))
-    return rows
+            rows = [reduce(or_, each, by_size.get(0, 0)) for each in reach]
+    sizes = {len(bag) for bag in mine if type(bag) is Bag}
+    allowed = {size: _of_fitting_size(outer, size, by_size, by_x) for size in sizes}
+    fitting = [
+        row & allowed[len(bag)] if type(bag) is Bag else 0
+        for row, bag in zip(rows, mine, strict=True)
+    ]
+    return Spread(fitting, by_rank and apart)
+
+
+def _inner(item: Operand) -> Sequence[Operand]:
+    return item.items if type(item) is Bag else ()
 
 
 def _reach_of_elements(
@@ -256,11 +266,11 @@ def _reach_of_elements(
     held: dict[object, int] = {}
     inner: dict[object, Operand] = {}
     for bag, mask in zip(its, bits, strict=True):
-        for item in bag.items if type(bag) is Bag else ():
+        for item in _inner(bag):
             name = value_key(item)
             inner[name] = item
             held[name] = held.get(name, 0) | mask
-    own = {value_key(item): item for bag in mine if type(bag) is Bag for item in bag.items}
+    own = {value_key(item): item for bag in mine for item in _inner(bag)}
     asking, asked = list(own.values()), list(inner.values())
     left, right = (asking, asked) if by_x else (asked, asking)
     weights = [held[name] for name in inner]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kbn.filters.assignment import all_served
 from kbn.filters.candidates import spread
-from kbn.filters.operators import AnyOperator, Operator, split_bag_operator
+from kbn.filters.operators import AnyOperator, Negated, Operator, split_bag_operator
 from kbn.filters.values import Bag, Operand, value_key
 from kbn.filters.vocabulary import Vocabulary
 
@@ -23,38 +23,56 @@ def inner_check(
 ) -> Callable[[Operand, Operand], bool] | None:
     """A quick way to ask `x operator v` for x among xs and v among vs, if there is one.
 
-    There is for composites (not negated) over an operator whose pairs are known exactly.
+    There is for composites, negated or not, over an operator whose pairs are known exactly.
     """
-    parts = split_bag_operator(operator)
+    positive = operator.operator if isinstance(operator, Negated) else operator
+    parts = split_bag_operator(positive)
     if parts is None or split_bag_operator(parts[1]) is not None:
         return None
-    left, right = _inner(xs), _inner(vs)
-    bits = [1 << place for place in range(len(right))]
-    table = spread(parts[1], list(left.values()), list(right.values()), bits, True, ontology)
+    outer, element = parts
+    by_x = outer is not Operator.SUPER_BAG
+    served, partners = (xs, vs) if by_x else (vs, xs)
+    places, starts = _laid_out(partners)
+    mine, theirs = _distinct(served), _distinct(partners)
+    left, right = (mine, theirs) if by_x else (theirs, mine)
+    bits = [places[name] for name in theirs]
+    table = spread(element, [*left.values()], [*right.values()], bits, by_x, ontology)
     if not table.exact:
         return None
-    rows = _looked_up(xs, dict(zip(left, table.rows, strict=True)))
-    wanted = _looked_up(vs, dict(zip(right, bits, strict=True)))
-    return _by_table(parts[0], rows, wanted)
+    row_of = dict(zip(mine, table.rows, strict=True))
+    rows = {bag: [row_of[value_key(item)] for item in _inner(bag)] for bag in served}
 
-
-def _looked_up(bags: Sequence[Operand], table: dict[object, int]) -> dict[Operand, list[int]]:
-    """For each inner bag what the table says of its elements."""
-    return {bag: [table[value_key(item)] for item in bag.items] for bag in bags if type(bag) is Bag}
-
-
-def _by_table(
-    bag: Operator, rows: dict[Operand, list[int]], wanted: dict[Operand, list[int]]
-) -> Callable[[Operand, Operand], bool]:
     def related(x: Operand, v: Operand) -> bool:
-        if type(x) is not Bag or type(v) is not Bag or not _sizes_fit(bag, len(x), len(v)):
+        if type(x) is not Bag or type(v) is not Bag:
             return False
-        served, offered = rows[x], wanted[v]
-        if bag is Operator.SUPER_BAG:
-            served, offered = offered, served
-        return all_served([_row(mine, offered) for mine in served], len(offered))
+        asking, asked = (x, v) if by_x else (v, x)
+        return _sizes_fit(outer, len(x), len(v)) and _served(rows[asking], starts[asked], asked)
 
-    return related
+    if positive is operator:
+        return related
+    return lambda x, v: type(x) is Bag and type(v) is Bag and not related(x, v)
+
+
+def _laid_out(bags: Sequence[Operand]) -> tuple[dict[object, int], dict[Operand, int]]:
+    """A place for each element of each bag: the places of equal ones as bits, where bags start."""
+    places: dict[object, int] = {}
+    starts: dict[Operand, int] = {}
+    place = 0
+    for bag in bags:
+        if bag in starts:
+            continue
+        starts[bag] = place
+        for item in _inner(bag):
+            name = value_key(item)
+            places[name] = places.get(name, 0) | 1 << place
+            place += 1
+    return places, starts
+
+
+def _served(rows: list[int], start: int, partners: Bag) -> bool:
+    """Whether each row has a place of its own among those of one bag."""
+    its = (1 << len(partners)) - 1
+    return all_served([row >> start & its for row in rows], len(partners))
 
 
 def _sizes_fit(bag: Operator, left: int, right: int) -> bool:
@@ -63,15 +81,9 @@ def _sizes_fit(bag: Operator, left: int, right: int) -> bool:
     return left <= right if bag is Operator.SUB_BAG else left >= right
 
 
-def _row(mine: int, offered: list[int]) -> int:
-    """The places of those offered that share a bit with mine."""
-    row, place = 0, 1
-    for bits in offered:
-        if mine & bits:
-            row |= place
-        place <<= 1
-    return row
+def _distinct(bags: Sequence[Operand]) -> dict[object, Operand]:
+    return {value_key(item): item for bag in bags for item in _inner(bag)}
 
 
-def _inner(bags: Sequence[Operand]) -> dict[object, Operand]:
-    return {value_key(item): item for bag in bags if type(bag) is Bag for item in bag.items}
+def _inner(item: Operand) -> Sequence[Operand]:
+    return item.items if type(item) is Bag else ()

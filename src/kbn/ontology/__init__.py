@@ -8,11 +8,12 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.ontology.cache import cache_directory
-    from kbn.ontology.chains import SAME, Link, chain, chain_of_individual
+    from kbn.ontology.chains import SAME, Link, chain, chain_of_individual, links_between
     from kbn.ontology.compiled import Ontology, Reasoning
     from kbn.ontology.loading import LEVELS
     from kbn.ontology.names import NameIndex, fold
     from kbn.ontology.prefixes import full_iri
+    from kbn.ontology.proofs import Proofs, Step
     from kbn.ontology.terms import Class, Individual, Property, Term
     from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
 
@@ -27,14 +28,17 @@ __all__ = [
     "Link",
     "NameIndex",
     "Ontology",
+    "Proofs",
     "Property",
     "Reasoning",
+    "Step",
     "Term",
     "cache_directory",
     "chain",
     "chain_of_individual",
     "fold",
     "full_iri",
+    "links_between",
 ]
 
 __getattr__ = on_first_use(
@@ -48,8 +52,10 @@ __getattr__ = on_first_use(
         "NOTHING": "kbn.ontology.vocabulary",
         "NameIndex": "kbn.ontology.names",
         "Ontology": "kbn.ontology.compiled",
+        "Proofs": "kbn.ontology.proofs",
         "Property": "kbn.ontology.terms",
         "Reasoning": "kbn.ontology.compiled",
+        "Step": "kbn.ontology.proofs",
         "THING": "kbn.ontology.vocabulary",
         "Term": "kbn.ontology.terms",
         "WELL_KNOWN_PREFIXES": "kbn.ontology.vocabulary",
@@ -58,5 +64,6 @@ __getattr__ = on_first_use(
         "chain_of_individual": "kbn.ontology.chains",
         "fold": "kbn.ontology.names",
         "full_iri": "kbn.ontology.prefixes",
+        "links_between": "kbn.ontology.chains",
     },
 )

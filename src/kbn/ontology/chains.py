@@ -69,6 +69,32 @@ def chain_of_individual(ontology: Ontology, individual: str, kind: str) -> tuple
     return (Link(individual, IS_ONE, start), *chain(ontology, start, kind))
 
 
+def links_between(ontology: Ontology, first: str, second: str) -> tuple[Link, ...]:
+    """The links from `first` to `second`, whatever kinds of terms they are; empty without any.
+
+    >>> from kbn.data import path
+    >>> from kbn.ontology import Ontology
+    >>> animals = Ontology.load(path("animals"))
+    >>> links = links_between(animals, *map(animals.expand, ("animals:John", "animals:Animal")))
+    >>> [animals.shorten(link.second) for link in links]
+    [':Human', ':Mammal', ':Animal']
+    """
+    kinds, wanted = ontology.kinds(first), ontology.kinds(second)
+    for kind in ("class", "property"):
+        if kind in kinds & wanted:
+            found = chain(ontology, first, second, kind)
+            if found:
+                return found
+    if "individual" in kinds and "class" in wanted:
+        return chain_of_individual(ontology, first, second)
+    if "individual" in kinds & wanted:
+        if first != second and second in ontology.same_as(first):
+            return (Link(first, SAME, second),)
+        held = sorted(name for name, node in ontology.relations(first) if node == second)
+        return tuple(Link(first, name, second) for name in held)
+    return ()
+
+
 def _links(names: NamedHierarchy, first: str, second: str) -> list[Link]:
     tree = names.tree
     at, goal = tree.component_of[names.ids[first]], tree.component_of[names.ids[second]]

@@ -86,6 +86,23 @@ class Document:
         else:
             yield from self._parsed(self.content, self.format)
 
+    def located_triples(self) -> Iterator[tuple[Triple, int | None]]:
+        """The document's triples, each with the line it ends on where that can be told.
+
+        Slower than `triples`: the parser is fed line by line. A format that is translated before
+        it is parsed has no lines to tell.
+        """
+        if self.format == "obo":
+            from kbn.ontology.obo import read_obo_with_lines
+
+            yield from read_obo_with_lines(self.content, self.name)
+        elif self.format in ("functional", "owlxml"):
+            yield from ((triple, None) for triple in self.triples())
+        else:
+            feeder = _LineByLine()
+            for triple in self._parsed(self.content, self.format, feeder):
+                yield triple, feeder.line
+
     def prefixes(self) -> dict[str, str]:
         """The prefixes the document declares."""
         match self.format:
@@ -108,7 +125,9 @@ class Document:
             self._rdf = to_rdf_xml(self.content, self.format, self.name)
         return self._rdf
 
-    def _parsed(self, content: bytes, form: str) -> Iterator[Triple]:
+    def _parsed(
+        self, content: bytes, form: str, feeder: _LineByLine | None = None
+    ) -> Iterator[Triple]:
         import pyoxigraph as ox
 
         formats = {
@@ -119,9 +138,11 @@ class Document:
         if form == "rdfxml":
             content = as_utf8_xml(content, self.name)
             check_entities(content, self.name)
+        if feeder is not None:
+            feeder.feed(content)
         try:
             quads = ox.parse(
-                content,
+                content if feeder is None else feeder,  # type: ignore[arg-type]
                 format=formats[form],
                 base_iri=self.base,
                 rename_blank_nodes=True,
@@ -249,7 +270,8 @@ def _failing_line(content: bytes, form: object, base: str) -> int | None:
     """The line a parser that tells no line fails on, found by feeding it line by line."""
     import pyoxigraph as ox
 
-    feeder = _LineByLine(content)
+    feeder = _LineByLine()
+    feeder.feed(content)
     try:
         for _ in ox.parse(feeder, format=form, base_iri=base, lenient=True):  # type: ignore[arg-type]
             pass
@@ -261,10 +283,14 @@ def _failing_line(content: bytes, form: object, base: str) -> int | None:
 class _LineByLine:
     """A binary stream that hands out one line per read and counts them."""
 
-    def __init__(self, content: bytes) -> None:
-        self._lines = iter(content.splitlines(keepends=True))
+    def __init__(self) -> None:
+        self._lines: Iterator[bytes] = iter(())
         self._rest = b""
         self.line = 0
+
+    def feed(self, content: bytes) -> None:
+        """Start with this content."""
+        self._lines = iter(content.splitlines(keepends=True))
 
     def read(self, size: int = -1) -> bytes:
         if not self._rest:

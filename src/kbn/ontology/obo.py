@@ -67,6 +67,11 @@ class _Stanza:
 
 def read_obo(content: bytes, name: str) -> Iterator[Triple]:
     """The triples of an OBO document; OntologyError with the line when it is malformed."""
+    return (triple for triple, _ in read_obo_with_lines(content, name))
+
+
+def read_obo_with_lines(content: bytes, name: str) -> Iterator[tuple[Triple, int]]:
+    """The same, each with the line on which its stanza starts."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,10 +79,11 @@ def read_obo(content: bytes, name: str) -> Iterator[Triple]:
         raise OntologyError(f"not well-formed OBO: {error.reason}", path=name, line=line) from error
     stanzas = _stanzas(text, name)
     naming = _Naming(next(stanzas), content)
-    yield from naming.header_triples()
+    yield from ((triple, 1) for triple in naming.header_triples())
     mapping = _Mapping(naming, name)
     for stanza in stanzas:
-        yield from mapping.triples(stanza)
+        for triple in mapping.triples(stanza):
+            yield triple, stanza.line
 
 
 def obo_prefixes(content: bytes) -> dict[str, str]:
