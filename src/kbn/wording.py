@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 SUGGESTIONS_MAX = 3
@@ -78,3 +79,12 @@ def did_you_mean(names: Iterable[str]) -> str:
     """
     first = list(names)[:SUGGESTIONS_MAX]
     return f"; did you mean {' or '.join(first)}?" if first else ""
+
+
+def in_order(name: str) -> list[tuple[int, str]]:
+    """The key to sort names by as people do, with their numbers as numbers.
+
+    >>> sorted(["figure-5.10", "figure-5.2"], key=in_order)
+    ['figure-5.2', 'figure-5.10']
+    """
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]

@@ -68,7 +68,7 @@ def test_a_copy_is_made_and_put_back(store: Path, capsys: Output) -> None:
 
 def test_what_is_no_store_is_refused(store: Path, capsys: Output) -> None:
     for command in ("check", "repair"):
-        assert main(["store", command, str(store.with_name("nowhere.db"))]) == 1
+        assert main(["store", command, str(store.with_name("nowhere.db"))]) == 2
         assert "there is no such file" in capsys.readouterr().err
 
 
@@ -78,10 +78,10 @@ def test_a_folder_and_a_text_are_called_what_they_are(
 ) -> None:
     store.with_name("notes.txt").write_text("not a store")
     to = [str(store.with_name("copy.db"))] if command == "backup" else []
-    assert main(["store", command, str(store.parent), *to]) == 1
+    assert main(["store", command, str(store.parent), *to]) == 2
     told = capsys.readouterr().err
     assert f"a folder; name the file of a store in it ({store.name}" in told
-    assert main(["store", command, str(store.with_name("notes.txt")), *to]) == 1
+    assert main(["store", command, str(store.with_name("notes.txt")), *to]) == 2
     assert "notes.txt: a text, and not the store of a broker" in capsys.readouterr().err
 
 

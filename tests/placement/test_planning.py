@@ -213,6 +213,8 @@ def test_a_planner_that_chooses_no_broker_is_refused() -> None:
         plan(animals(), ["a", "b"], last_first, only="c")
     with pytest.raises(InvalidInputError, match="the planner you passed must choose"):
         plan(animals(), ["a"], lambda parts, names: {})
+    with pytest.raises(InvalidInputError, match="the planner you passed returned nothing"):
+        plan(animals(), ["a"], lambda parts, names: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(InvalidInputError, match="'last_first' chose 'c'"):
         plan(animals(), ["a", "b"], partial(last_first, only="c"))
 

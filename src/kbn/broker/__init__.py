@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from kbn.broker.storage import check as check_store
     from kbn.broker.storage import repair as repair_store
     from kbn.broker.storage import restore as restore_store
-    from kbn.broker.store import MemoryStore, Store, StoreError
+    from kbn.broker.store import MemoryStore, NotAStoreError, Store, StoreError
     from kbn.broker.topology import Role, Routing, Topology
     from kbn.broker.warming import is_warm, warm_up
     from kbn.broker.wire import (
@@ -138,6 +138,7 @@ __all__ = [
     "Moved",
     "Node",
     "NodeSettings",
+    "NotAStoreError",
     "NotAllowedError",
     "NotificationId",
     "OntologyChanged",
@@ -236,6 +237,7 @@ __getattr__ = on_first_use(
         "NAME_CHARACTERS_MAX": "kbn.broker.fields",
         "Node": "kbn.broker.node.node",
         "NodeSettings": "kbn.broker.node.settings",
+        "NotAStoreError": "kbn.broker.store",
         "NotAllowedError": "kbn.broker.access",
         "NotificationId": "kbn.broker.messages",
         "OntologyChanged": "kbn.broker.client",

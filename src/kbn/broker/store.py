@@ -42,6 +42,10 @@ class StoreError(KbnError):
         super().__init__(f"{path}: {message}")
 
 
+class NotAStoreError(StoreError, InvalidInputError):
+    """What was named is no store: nothing, a folder, another file."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptClient:
     """A durable client, and its subscriptions by the numbers it gave them."""

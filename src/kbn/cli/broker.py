@@ -19,6 +19,7 @@ from kbn.cli.logs import Logs
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
+from kbn.wording import close_names, did_you_mean
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -356,8 +357,9 @@ def _limits(given: list[str]) -> tuple[ClientLimits, BrokerLimits, ServerLimits]
     for text in given:
         name, _, value = text.partition("=")
         if name not in of:
-            known = ", ".join(sorted(of))
-            raise typer.BadParameter(f"{name!r} is not a limit; the limits are {known}")
+            meant = did_you_mean(close_names(name, of))
+            known = meant or f"; the limits are {', '.join(sorted(of))}"
+            raise typer.BadParameter(f"{name!r} is not a limit{known}")
         changed[of[name]][name] = _limit_value(name, value)
     clients, broker, server = (kind(**changed[kind]) for kind in kinds)
     return clients, broker, server

@@ -22,6 +22,7 @@ from typing import Any
 from kbn.errors import InvalidInputError
 from kbn.lab.experiment import Experiment, Result, Table
 from kbn.pages import MEDIA_TYPES, Section, figures, html_table, tables_beside, whole_page
+from kbn.wording import in_order
 
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
@@ -51,7 +52,7 @@ def save(result: Result, experiment: Experiment, out: Path) -> tuple[Path, ...]:
 
 def load_all(out: Path) -> tuple[Saved, ...]:
     """Every result kept under `out`, sorted by name."""
-    found = sorted(out.glob(f"*/{RESULT_FILE}"))
+    found = sorted(out.glob(f"*/{RESULT_FILE}"), key=lambda path: in_order(path.parent.name))
     if not found:
         raise InvalidInputError(f"{out} holds no results; first run: kbn lab run NAME --out {out}")
     return tuple(_load(path.parent) for path in found)
@@ -110,7 +111,8 @@ def _load(folder: Path) -> Saved:
         raise InvalidInputError(
             f"{folder} holds no result this version can read ({error}); run the experiment again"
         ) from error
-    plots = sorted(path for path in folder.iterdir() if path.suffix in MEDIA_TYPES)
+    drawn = [path for path in folder.iterdir() if path.suffix in MEDIA_TYPES]
+    plots = sorted(drawn, key=lambda path: in_order(path.name))
     return Saved(result, tuple(plots))
 
 

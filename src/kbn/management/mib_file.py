@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from kbn.broker import StoreError, advice
+from kbn.broker import NotAStoreError, StoreError, advice
 from kbn.management.schema import FIELDS, KINDS, FieldType, Kind
 from kbn.management.table import Table
 
@@ -37,7 +37,7 @@ class MibFile:
         self._read_only = read_only
         self._lock: sqlite3.Connection | None = None
         if read_only and not Path(path).is_file():
-            raise StoreError("there is no such file", path=self._path)
+            raise NotAStoreError("there is no such file", path=self._path)
         try:
             self._connection = _opened(self._path, read_only)
         except sqlite3.Error as error:

@@ -51,7 +51,13 @@ def plan(
     choose, name = _planner(planner)
     parts = clusters(ontology, order)
     _check_options(name, choose, options)
-    assignments = {key: _as_tuple(on) for key, on in choose(parts, named, **options).items()}
+    chosen = choose(parts, named, **options)
+    if not isinstance(chosen, Mapping):
+        given = "nothing" if chosen is None else f"a {type(chosen).__name__}"
+        raise InvalidInputError(
+            f"{_called(name)} returned {given}; it returns a broker for each cluster, in a dict"
+        )
+    assignments = {key: _as_tuple(on) for key, on in chosen.items()}
     _check_chosen(name, parts, named, assignments)
     planned = tuple(
         PlannedCluster(

@@ -15,6 +15,8 @@ from kbn.transport.urls import parse_url
 
 CONNECT_TIMEOUT_S = 10.0
 NAME_BYTES_MAX = 64 * 1024
+HOST_MISMATCH, ADDRESS_MISMATCH = 62, 64
+"""What OpenSSL says of a certificate for another host."""
 
 
 async def dial(
@@ -65,7 +67,9 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError) or f"[Errno {ECONNREFUSED}]" in str(error):
         return "connection refused: no broker listens there"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
+        other_name = error.verify_code in (HOST_MISMATCH, ADDRESS_MISMATCH)
+        hint = "use the name in it" if other_name else "name its authority (--tls-ca)"
+        return f"certificate verify failed: {error.verify_message}; {hint}"
     return str(error) or "no answer"
 
 
@@ -74,7 +78,8 @@ async def _first_frame(reader: asyncio.StreamReader, tls: bool) -> bytes:
     while True:
         data = await reader.read(NAME_BYTES_MAX)
         if not data:
-            hint = "it wants your certificate" if tls else "it uses TLS: write kbns://"
+            mine = "it wants your certificate (--tls-cert and --tls-key)"
+            hint = mine if tls else "it uses TLS: write kbns://"
             raise FrameError(f"it closed the connection without an answer; perhaps {hint}")
         if found := frames.feed(data):
             return found[0]

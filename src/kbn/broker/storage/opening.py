@@ -11,7 +11,7 @@ from kbn.broker.sqlite_advice import advice
 from kbn.broker.storage.rows import Text
 from kbn.broker.storage.versions import OURS, StoreVersion
 from kbn.broker.storage.writable import read_only
-from kbn.broker.store import StoreError
+from kbn.broker.store import NotAStoreError, StoreError
 
 # What `sqlite3` raises; the second when it wants to tell of damage, and the text is damaged, too.
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -80,17 +80,17 @@ def copy_of(path: str, version: int) -> str:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StoreError for what cannot be a store: nothing, a folder, a text."""
+    """Raise NotAStoreError for what cannot be a store: nothing, a folder, a text."""
     place = Path(path)
     if place.is_dir():
         stores = sorted(each.name for each in place.iterdir() if _begins(each) == BEGINNING)
         named = f" ({', '.join(stores[:3])}{', …' if stores[3:] else ''})" if stores else ""
-        raise StoreError(f"a folder; name the file of a store in it{named}", path=path)
+        raise NotAStoreError(f"a folder; name the file of a store in it{named}", path=path)
     if not place.is_file():
-        raise StoreError("there is no such file", path=path)
+        raise NotAStoreError("there is no such file", path=path)
     begins = _begins(place)
     if begins and begins.isascii() and b"\0" not in begins:
-        raise StoreError("a text, and not the store of a broker; name another file", path=path)
+        raise NotAStoreError("a text, and not the store of a broker; name another file", path=path)
 
 
 def _begins(place: Path) -> bytes:

@@ -146,14 +146,14 @@ def _time_axis(times: Sequence[datetime], by_day: bool) -> tuple[str, str]:
 def _summary(stages: Mapping[str, StageState]) -> str:
     rows = {name: count for stage in stages.values() for name, count in stage.rows.items()}
     said = {
-        "notifications": "notifications",
-        "quarantine": "records in quarantine",
-        "matches": "matches",
-        "totals": "subscribers with matches",
-        "rejected": "subscriptions rejected",
-        "medoids": "clients with a medoid",
+        "notifications": ("notification", "notifications"),
+        "quarantine": ("record in quarantine", "records in quarantine"),
+        "matches": ("match", "matches"),
+        "totals": ("subscriber with matches", "subscribers with matches"),
+        "rejected": ("subscription rejected", "subscriptions rejected"),
+        "medoids": ("client with a medoid", "clients with a medoid"),
     }
-    return facts_of({text: rows[name] for name, text in said.items() if name in rows})
+    return facts_of({said[name][rows[name] != 1]: rows[name] for name in said if name in rows})
 
 
 def _section(title: str, *plots: Path | None, tables: Sequence[str] = ()) -> Section:
