@@ -8,10 +8,10 @@ from msgspec import msgpack
 from tests.broker.test_broker import ANN, BOB, Talk, published
 
 from kbn.broker.limits import ClientLimits
-from kbn.broker.messages import ConnAck, Connect, PubAck, Refused
+from kbn.broker.messages import ConnAck, Connect, Peer, PubAck, Refused
 from kbn.broker.number_ranges import RANGES_MAX, Ranges, above, holds, with_number
 from kbn.broker.outbox import Outbox
-from kbn.broker.publisher_marks import PublisherMarks
+from kbn.broker.publisher_marks import DAYS_MAX, FORGOTTEN_AT_ONCE, PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 
@@ -83,6 +83,29 @@ def test_a_broker_forgets_them_too() -> None:
     talk.say(ANN, Connect("ann", 1), published(1, durable=True))
     assert talk.store.marked("publisher/bob") is None
     assert talk.store.marked("publisher/ann") is not None
+
+
+def test_they_are_forgotten_as_time_passes_though_nobody_publishes() -> None:
+    talk = Talk()
+    talk.now = NOW
+    for number in range(300):
+        name = f"anonymous-{number}"
+        talk.say(Peer("client", name), Connect(name, 1), published(1, durable=True))
+        talk.broker.disconnected(Peer("client", name), talk.now)
+    for day in range(1, 61):
+        talk.now = NOW + day * DAY_S
+        talk.take(talk.broker.tick(talk.now))
+        assert len(talk.store.marks("publisher/")) == (300 if day <= DAYS_MAX else 0)
+
+
+def test_very_many_that_are_due_on_one_day_are_forgotten_some_at_a_time() -> None:
+    store = MemoryStore()
+    marks = PublisherMarks(store, Aside(store, Outbox()), NOW)
+    for number in range(3 * FORGOTTEN_AT_ONCE):
+        marks.keep(f"anonymous-{number}", 1, 1, (), NOW)
+    for left in (2, 1, 0, 0):
+        marks.tick(NOW + 31 * DAY_S)
+        assert len(marks) == len(store.marks("publisher/")) == left * FORGOTTEN_AT_ONCE
 
 
 def test_a_refusal_that_was_lost_is_told_with_every_later_answer() -> None:

@@ -18,6 +18,7 @@ from kbn.broker import (
     routing_table,
     wire,
 )
+from kbn.broker.access import Permission
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     Advertise,
@@ -33,17 +34,31 @@ from kbn.broker.messages import (
     Peer,
     PubAck,
     Publish,
+    Refused,
     Subscribe,
     Unsubscribe,
 )
 from kbn.broker.node import effects, events
 from kbn.broker.node.batch import Arrivals
-from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 
 BUDGET = 5_000
 # A turn may end with one step more than its budget: the largest that cannot be divided.
 TURN_MAX = BUDGET + 5_000
+
+
+class Rights:
+    """An authorizer: everybody may do the same, but for some; None: it may not come in."""
+
+    def __init__(self) -> None:
+        self.permission: Permission | None = Permission()
+        self.of: dict[str, Permission | None] = {}
+
+    def admit(self, name: str, token: str) -> Permission | None:
+        return self.permission_of(name)
+
+    def permission_of(self, name: str) -> Permission | None:
+        return self.of.get(name, self.permission)
 
 
 class Turns:
@@ -56,6 +71,7 @@ class Turns:
         silent_s: float = 30.0,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
+        self.authorizer = Rights()
         self.limits = limits or ClientLimits()
         self.silent_s = silent_s
         self.closed: set[int] = set()
@@ -67,7 +83,13 @@ class Turns:
 
     def start(self) -> None:
         limits = ServerLimits(turn_work=BUDGET, silent_s=self.silent_s)
-        settings = NodeSettings("b", store=self.store, limits=self.limits, server_limits=limits)
+        settings = NodeSettings(
+            "b",
+            store=self.store,
+            limits=self.limits,
+            server_limits=limits,
+            authorizer=self.authorizer,
+        )
         self.node = Node(settings, 1.0)
         self.node.start(1.0)
 
@@ -349,8 +371,8 @@ def test_what_is_on_its_way_for_a_subscription_goes_with_it() -> None:
     turns.say(publisher, published(1, "first", durable=True))
     assert turns.node.has_more
     session = turns.node.broker.clients[turns.still_without()]
-    requests = turns.node.broker._requests
-    requests.withdraw_subscription(session, 1, InvalidInputError("not any more"))
+    turns.authorizer.of[session.name] = Permission(subscribe=frozenset({"j"}))
+    turns.turn(events.AccessChanged())
     turns.run()
     id = turns.client(session.name, durable=True)
     turns.run()
@@ -488,3 +510,136 @@ def test_constants_of_removed_subscriptions_do_not_stay(monkeypatch: pytest.Monk
         turns.run()
         assert table._matcher.constant_bytes < 520_000
     assert table.match(Notification({"k": "mine"})).clients == {"c": {0: None}}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_very_many_subscriptions_are_withdrawn_in_turns(durable: bool) -> None:
+    turns = Turns()
+    asked = [Subscribe(n, f"k = {n % 7} and l = {n}", True) for n in range(600)]
+    client = turns.client("c", Subscribe(1_000, "k any", True), *asked, durable=durable)
+    turns.run()
+    session = turns.node.broker.clients["c"]
+    assert len(session.subscriptions) == 601
+    writes = marks_written(turns.store)
+    turns.authorizer.permission = Permission(subscribe=frozenset({"k"}))
+    turns.turn(events.AccessChanged())
+    assert len(session.subscriptions) > 300
+    publisher = turns.client("p", published(1, 3, durable=durable))
+    turns.turn()
+    assert session.deliveries.held_up and turns.delivered(client) == []
+    assert turns.run() > 20
+    assert list(session.subscriptions) == [1_000]
+    refused = [each.reference for each in turns.heard[client] if isinstance(each, Refused)]
+    assert refused == list(range(600))
+    deliveries = [each for each in turns.heard[client] if isinstance(each, Deliver)]
+    assert [each.subscriptions for each in deliveries] == [(1_000,)], "what is left is served"
+    assert len(writes) == 2 * durable, "the mark is written before and after, not each time"
+    assert turns.heard[publisher]
+
+
+def marks_written(store: Store) -> list[str]:
+    """The marks of withdrawn subscriptions that a store is given from now on."""
+    written: list[str] = []
+    mark = store.mark
+
+    def marking(name: str, value: bytes) -> None:
+        if name.startswith("withdrawn/"):
+            written.append(name)
+        mark(name, value)
+
+    store.mark = marking  # type: ignore[method-assign]
+    return written
+
+
+def test_a_node_that_is_stopped_while_it_withdraws_has_it_done_when_it_starts() -> None:
+    turns = Turns()
+    asked = [Subscribe(n, "k any and l any", True) for n in range(300)]
+    turns.client("c", *asked, durable=True)
+    turns.run()
+    publisher = turns.client("p", hidden(1))
+    turns.run()
+    turns.authorizer.permission = Permission(subscribe=frozenset({"k"}))
+    turns.turn(events.AccessChanged())
+    turns.say(publisher, hidden(2))
+    for _ in range(5):
+        turns.turn()
+    assert 0 < len(turns.node.broker.clients["c"].subscriptions) < 300
+    turns.start_again()
+    turns.run()
+    assert not turns.node.broker.clients["c"].subscriptions
+    turns.authorizer.permission = Permission()
+    client = turns.client("c", *asked, durable=True)
+    turns.say(turns.client("q"), hidden(1))
+    turns.run()
+    heard = [each for each in turns.heard[client] if isinstance(each, Deliver)]
+    assert [content.decode(each.envelope.content)["l"] for each in heard] == [1]
+    assert heard[0].envelope.publisher == "q", "what came before is for nobody"
+
+
+def hidden(number: int) -> Publish:
+    return Publish(number, 0.0, content.encode({"k": 1, "l": number}), True)
+
+
+def test_new_rules_are_in_force_at_once_and_very_many_clients_are_looked_at_in_turns() -> None:
+    turns = Turns()
+    wanting = [turns.client(f"c{n}", Subscribe(1, "k any", True)) for n in range(1_200)]
+    publisher = turns.client("p")
+    turns.run()
+    spoke, last = (turns.node.broker.clients[name] for name in ("c1198", "c1199"))
+    turns.authorizer.of = {f"c{n}": None for n in range(600, 1_200)}
+    turns.say(publisher, published(1, "before"))
+    turns.turn(events.AccessChanged(), events.Received(wanting[-2], [frame_of("forbidden")]))
+    turns.turn()
+    assert not last.is_looked_at and last.is_connected, "its turn has not come yet"
+    assert not spoke.is_connected, "it spoke, so it was looked at"
+    assert turns.run() > 5
+    for id in wanting[:600]:
+        assert turns.delivered(id) == ["before"], "nothing of what was forbidden"
+    assert turns.closed == set(wanting[600:])
+    assert set(turns.node.broker.clients) == {f"c{n}" for n in range(600)} | {"p"}
+    assert len(turns.node.broker.table) == 600
+
+
+def frame_of(k: object) -> bytes:
+    return wire.encode(published(1, k))[4:]
+
+
+def test_nothing_is_sent_by_old_rules_to_one_whose_turn_has_not_come() -> None:
+    turns = Turns()
+    for n in range(1_200):
+        turns.client(f"c{n}")
+    idle = turns.client("idle", Subscribe(1, "k any", True))
+    publisher = turns.client("p")
+    turns.run()
+    turns.authorizer.of["idle"] = Permission(subscribe=frozenset({"j"}))
+    turns.turn(events.AccessChanged(), events.Received(publisher, [frame_of("secret")]))
+    turns.turn()
+    assert not turns.node.broker.clients["c1199"].is_looked_at, "its turn has not come yet"
+    assert turns.node.broker.clients["idle"].is_looked_at, "something was for it"
+    turns.run()
+    assert turns.delivered(idle) == []
+    assert not turns.node.broker.clients["idle"].subscriptions
+
+
+def test_a_client_that_comes_back_with_other_rights_gives_up_what_it_may_not_have() -> None:
+    turns = Turns()
+
+    class ByToken:
+        """An authorizer that knows tokens, and no names of those who are away."""
+
+        def admit(self, name: str, token: str) -> Permission | None:
+            return Permission(subscribe=frozenset({"j"}) if token == "less" else None)
+
+    turns.authorizer = ByToken()  # type: ignore[assignment]
+    turns.start()
+    asked = [Subscribe(1, "k any", True), Subscribe(2, "j any", True)]
+    ann = turns.client("ann", *asked, durable=True)
+    turns.run()
+    turns.turn(events.Closed(ann))
+    turns.client("p", published(1, "secret", durable=True))
+    turns.run()
+    ann = turns.client("ann", durable=True, token="less")
+    turns.run()
+    assert list(turns.node.broker.clients["ann"].subscriptions) == [2]
+    assert turns.delivered(ann) == []
+    assert [each.reference for each in turns.heard[ann] if isinstance(each, Refused)] == [1]

@@ -140,7 +140,7 @@ def test_a_loss_is_noticed() -> None:
 def test_what_the_rules_do_not_allow_is_noticed(
     broken: str, noticed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def do_nothing(_: object, *given: object) -> object:
+    def do_nothing(_: object, *given: object, **options: object) -> object:
         return given[0] if given else None
 
     for name in broken.split():

@@ -111,7 +111,7 @@ class Broker:
             requests.restore(kept)
         parts.router.restore()
         authorizer = parts.settings.authorizer
-        self._access = AccessChange(authorizer, parts.outbox, parts.clients, requests)
+        self._access = AccessChange(authorizer, parts.outbox, parts.clients, requests, parts.router)
         self._access.obey()
 
     def _client_requests(self, ontology: str) -> ClientRequests:

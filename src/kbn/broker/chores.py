@@ -47,7 +47,17 @@ class Chores:
         """Do this from now on, for a peer that has to wait until it is done (or for nobody)."""
         self._chores.append((chore, peer))
         if peer is not None:
-            self.busy_with[peer] = self.busy_with.get(peer, 0) + 1
+            self.hold(peer)
+
+    def hold(self, peer: Peer) -> None:
+        """What a peer says next waits, until it is released as often."""
+        self.busy_with[peer] = self.busy_with.get(peer, 0) + 1
+
+    def release(self, peer: Peer) -> None:
+        """What a peer had to wait for is done."""
+        self.busy_with[peer] -= 1
+        if not self.busy_with[peer]:
+            del self.busy_with[peer]
 
     def work_on(self) -> None:
         """Go on with each chore in turn until the work allowed is done.
@@ -64,13 +74,7 @@ class Chores:
             finally:
                 if peer is not None:
                     self.charge(peer, self._work.done - before)
-                if is_over:
-                    self._end(peer)
+                    if is_over:
+                        self.release(peer)
             if not is_over:
                 self._chores.append((chore, peer))
-
-    def _end(self, peer: Peer | None) -> None:
-        if peer is not None:
-            self.busy_with[peer] -= 1
-            if not self.busy_with[peer]:
-                del self.busy_with[peer]

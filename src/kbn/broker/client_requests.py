@@ -81,8 +81,8 @@ class Network:
 class ClientRequests:
     """Handles what clients say.
 
-    `administer` carries out what managers ask. `ontology` is the digest
-    that clients are told.
+    `administer` carries out what managers ask. `hold_to_permission` withdraws what a client may not
+    have. `ontology` is the digest that clients are told.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class ClientRequests:
         changes: Changes,
     ) -> None:
         self.administer: Callable[[AdminBody], AdminResult]
+        self.hold_to_permission: Callable[[ClientSession], None]
         self.ontology = ""
         self.refuges: tuple[tuple[str, str], ...] = ()
         self.published = 0
@@ -114,7 +115,10 @@ class ClientRequests:
         try:
             if isinstance(message, Connect):
                 self._connect(message, sender, session)
-            elif session is None or not session.is_connected:
+                return
+            if session is not None and not session.is_looked_at:
+                self._clients.look_at(session)
+            if session is None or not session.is_connected:
                 self._from_stranger(message, sender)
             else:
                 session.heard_at = self._outbox.now
@@ -187,12 +191,16 @@ class ClientRequests:
         if connect.when_slow == "block":
             permission.check_block()
         is_resumed = known is not None and known.epoch == connect.epoch
+        is_changed = known is not None and known.permission != permission
         session = self._clients.connect(connect, sender, permission)
+        session.is_looked_at = True  # by what it shows now
         self._outbox.send(sender, self._welcome(session, is_resumed))
         if self.refuges:
             self._outbox.send(sender, Refuges(self.refuges))
         if session.redirect is not None:
             self._outbox.send(sender, Redirect(*session.redirect))
+        if is_changed:
+            self.hold_to_permission(session)
 
     def use_refuges(self, refuges: tuple[tuple[str, str], ...]) -> None:
         """Clients are to go there when this broker is away."""
@@ -225,8 +233,15 @@ class ClientRequests:
                 "clock of the client, or give it a smaller epoch"
             )
         known = self._clients.by_name.get(connect.client)
-        attached = known.token if known is not None and known.is_connected else None
+        attached = known.token if known is not None and self._is_attached(known) else None
         self._clients.owners.check(connect, permission, attached)
+
+    def _is_attached(self, session: ClientSession) -> bool:
+        """Whether a client is here, and is not about to be turned away."""
+        admit = self._settings.authorizer.admit
+        return session.is_connected and (
+            session.is_looked_at or admit(session.name, session.token) is not None
+        )
 
     def restore(self, kept: KeptClient) -> None:
         """Attach a durable client that the store has kept, with what it wants."""
@@ -445,13 +460,12 @@ class ClientRequests:
 
     def withdraw_subscription(self, session: ClientSession, id: int, error: KbnError) -> None:
         """A client may not have a subscription any more: tell it."""
-        self._network.deliver_to(session.name)  # what is on its way belongs to what is withdrawn
         self._unsubscribe(session, id)
-        self._clients.withdraw(session, id)
         self.refuse(session.peer, Subscribe(id, ""), error)
 
     def withdraw_advertisement(self, session: ClientSession, id: int, error: KbnError) -> None:
         """A client may not publish any more what it advertised: tell it."""
+        self._outbox.work.done += CHANGED
         self._unadvertise(session, id)
         self.refuse(session.peer, Advertise(id, ""), error)
 

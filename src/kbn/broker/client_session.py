@@ -43,6 +43,7 @@ class ClientSession:
     is_drained: bool = False
     redirect: tuple[str, str] | None = None
     hops: Hops | None = None
+    is_looked_at: bool = True  # since the access rules have changed
 
     def __post_init__(self) -> None:
         # Not the method itself: sessions that refer to themselves would be left to the search for

@@ -81,6 +81,7 @@ class ClientSessions:
         self._waited_for: dict[str, ClientSession] = {}  # those that publishers wait for
         self.owners = Owners(store)
         self.when_forgotten: Callable[[str], None] = lambda name: None
+        self.look_at: Callable[[ClientSession], None] = lambda session: None
 
     # Coming and going.
 
@@ -119,7 +120,8 @@ class ClientSessions:
         limits = self._limits.changed(permission.limits)
         session = ClientSession(peer, 0, permission, deliveries, limits, is_connected=False)
         session.redirect = self._aside.read_mark(f"redirect/{kept.name}", _REDIRECT, None)
-        deliveries.withdrawn = self._aside.read_mark(WITHDRAWN + kept.name, _WITHDRAWN, {})
+        withdrawn = self._aside.read_mark(WITHDRAWN + kept.name, _WITHDRAWN, {})
+        deliveries.restore_withdrawn(withdrawn)
         self.by_name[kept.name] = session
         self.durable_count += 1
         return session
@@ -209,12 +211,25 @@ class ClientSessions:
         """From now on a client may do this, and use so much."""
         session.allow(permission, self._limits.changed(permission.limits))
 
-    def withdraw(self, session: ClientSession, id: int) -> None:
-        """Drop deliveries queued for a subscription that the client may no longer have."""
-        session.deliveries.withdraw(id)
-        if session.is_durable:
-            mark = msgpack.encode(session.deliveries.withdrawn)
-            self._store.mark(WITHDRAWN + session.name, mark)
+    def hold_up(self, session: ClientSession) -> None:
+        """Deliver nothing to a client until it is known what it may have: `withdraw`."""
+        session.deliveries.held_up += 1
+
+    def withdraw(self, session: ClientSession, ids: Collection[int], *, is_over: bool) -> None:
+        """A client may have these subscriptions no more: drop what waits for them.
+
+        Until that `is_over` more may come for them, also after a restart.
+        """
+        if self.by_name.get(session.name) is not session:
+            return  # it has left meanwhile
+        deliveries = session.deliveries
+        if ids:
+            deliveries.withdraw(ids, is_over=is_over)
+        if ids and session.is_durable:
+            self._store.mark(WITHDRAWN + session.name, msgpack.encode(deliveries.withdrawn))
+        if is_over:
+            deliveries.held_up -= 1
+            self._ready[session.name] = session
 
     def stop_blocking(self, session: ClientSession) -> None:
         """A client may not stop publishers any more: what is too much for it is dropped."""
@@ -259,6 +274,10 @@ class ClientSessions:
             session.name, session.epoch, publish.number, publications.refused, self._outbox.now
         )
         self._outbox.send(session.peer, self.stored_up_to(session))
+
+    def forget_publishers(self) -> None:
+        """Forget how far publishers are that are silent too long."""
+        self._publishers.tick(self._outbox.now)
 
     def grant(self, session: ClientSession) -> None:
         """Let a publisher go on before it has to wait, unless a slow subscriber stops it."""
@@ -393,6 +412,8 @@ class ClientSessions:
 
     def _send_deliveries(self, session: ClientSession) -> None:
         deliveries, work = session.deliveries, self._outbox.work
+        if not session.is_looked_at:
+            self.look_at(session)
         if session.is_connected:
             ready = deliveries.take_sendable(SENT_AT_ONCE)
             self.delivered += len(ready)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Deliver, Envelope
 from kbn.broker.projection import projected
+from kbn.broker.store import INTEGER_MAX
 from kbn.broker.unacked import UnackedQueue
 
 WhenSlow = Literal["drop", "block"]
@@ -55,11 +56,11 @@ class Queue:
         self.waiting.clear()
         self.size = 0
 
-    def withdraw(self, id: int) -> None:
-        """Forget what waits for this subscription, and for no other."""
+    def withdraw(self, withdrawn: Container[int]) -> None:
+        """Forget what waits for these subscriptions, and for no other."""
         held, self.waiting, self.size = self.waiting, deque(), 0
         for ids, envelope in held:
-            left = tuple(each for each in ids if each != id)
+            left = tuple(each for each in ids if each not in withdrawn)
             if left:
                 self.push(left, envelope)
 
@@ -106,6 +107,7 @@ class Deliveries:
     shown: frozenset[str] | None = None
     withdrawn: dict[int, int] = field(default_factory=dict)
     holds: Callable[[int], bool] = lambda id: True
+    held_up: int = 0  # by how many that find out what it may have
 
     def connect(self, connect: Connect, limits: ClientLimits, *, is_new_epoch: bool) -> None:
         """Begin a connection: credit is counted anew, what was not acknowledged is sent again."""
@@ -130,7 +132,7 @@ class Deliveries:
         """What can be sent now; `is_cut_short` says that there is more to look at."""
         self.is_cut_short = False
         found: list[Deliver] = []
-        while self.sent < self.credit and self.room_bytes > 0:
+        while self.sent < self.credit and self.room_bytes > 0 and not self.held_up:
             if self.unacked is None and not self.queue.waiting:
                 break
             delivery = self._next()
@@ -162,11 +164,21 @@ class Deliveries:
         self.sent = max(0, self.credit - self.window)
         self.progress_at = now
 
-    def withdraw(self, id: int) -> None:
-        """What waits for this subscription, and for no other, is not to be delivered."""
+    def withdraw(self, ids: Collection[int], *, is_over: bool) -> None:
+        """What waits for these subscriptions, and for no other, is not to be delivered.
+
+        Nor is what comes until that `is_over`.
+        """
         if self.unacked is not None:
-            self.withdrawn[id] = self.unacked.last
-        self.queue.withdraw(id)
+            up_to = self.unacked.last if is_over else INTEGER_MAX
+            self.withdrawn.update(dict.fromkeys(ids, up_to))
+        self.queue.withdraw(ids)
+
+    def restore_withdrawn(self, withdrawn: dict[int, int]) -> None:
+        """These were withdrawn before a restart, up to the last that came before it."""
+        assert self.unacked is not None
+        last = self.unacked.last
+        self.withdrawn = {id: min(up_to, last) for id, up_to in withdrawn.items()}
 
     def stops_publishers(self, limits: ClientLimits) -> bool:
         """Whether its publishers should wait."""

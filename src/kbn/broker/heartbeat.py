@@ -27,6 +27,7 @@ class Heartbeat:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
             self._clients.deliver_again(settings.retransmit_s)
         self._clients.end_long_waits()
+        self._clients.forget_publishers()
         self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:

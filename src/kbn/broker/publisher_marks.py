@@ -4,8 +4,9 @@ A publisher that comes again learns from it what is stored, and what of that was
 of a publisher that never comes again is of no use, but nobody can tell: most publishers have no
 name of their own, and a new one each time. So those are known that published last, up to a bound,
 and for a month in which the broker ran: a clock that is wrong at a start makes nobody forgotten.
-One that was forgotten and repeats what it was not told is stored has it stored twice under the same
-id, by which subscribers tell repetitions.
+Whoever is silent for longer is forgotten as time passes, whether or not anybody publishes, some at
+a time. One that was forgotten and repeats what it was not told is stored has it stored twice under
+the same id, by which subscribers tell repetitions.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ PUBLISHERS_MAX = 100_000
 DAYS_MAX = 30
 """So long is a publisher known after it has published last."""
 _DAY_S = 86_400.0
+
+FORGOTTEN_AT_ONCE = 500
+"""In one tick, or when somebody publishes: those that came on one day are due on one day."""
 
 
 class Stored(Struct, frozen=True, array_like=True):
@@ -71,18 +75,27 @@ class PublisherMarks:
 
     def keep(self, name: str, epoch: int, number: int, refused: Ranges, now: float) -> None:
         """A durable notification is stored, or refused; at the cost of who is silent longest."""
-        today = max(0, _day(now) - self._ahead)
+        today = self._today(now)
         self._store.mark(PUBLISHER + name, _ENCODER.encode((epoch, number, refused, today)))
         self._days[name] = today
         self._days.move_to_end(name)
         self._forget(today)
 
+    def tick(self, now: float) -> None:
+        """Time passes: whoever is silent too long is forgotten, some in each tick."""
+        self._forget(self._today(now))
+
+    def _today(self, now: float) -> int:
+        return max(0, _day(now) - self._ahead)
+
     def _forget(self, today: int) -> None:
         """Forget whoever is silent too long, and the most silent when there are too many."""
         days = self._days
-        while days and (
-            len(days) > self._count_max or next(iter(days.values())) < today - DAYS_MAX
-        ):
+        for _ in range(FORGOTTEN_AT_ONCE):
+            if not days or (
+                len(days) <= self._count_max and next(iter(days.values())) >= today - DAYS_MAX
+            ):
+                return
             name, _ = days.popitem(last=False)
             self._store.unmark(PUBLISHER + name)
 

@@ -22,6 +22,7 @@ CHANGED = 200  # a change of the table that a neighbour announced, or that it mu
 MOVED = 4_000  # a part of a change that moves very many filters in covering order
 COMPARED = 8  # what is wanted with what is advertised
 RECONSIDERED = 3  # looking whether a neighbour is to be told of a subscription, besides
+LOOKED_AT = 10  # asking the rules about a client after they have changed
 CONNECTED = 50  # admitting a peer
 
 

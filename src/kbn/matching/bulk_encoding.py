@@ -156,16 +156,19 @@ class BulkEncoder:
         errors: dict[int, KbnError] = {}
         tables = Tables(self._axis_of_attribute, partial(self._part_of_json, read))
         for number, row in rows:
-            before = len(columns)
+            size = 0
             try:
                 plain = laid_out(row, tables) if is_json(row) else None
                 if plain is None:
-                    columns.add(read(row))
+                    filters = read(row)
+                    columns.add(filters)
+                    size = len(filters)
                 else:
                     columns.append(*plain)
+                    size = 1
             except KbnError as error:
                 errors[number] = error
-            sizes.append(len(columns) - before)
+            sizes.append(size)
         return columns, sizes, errors
 
     def _part(self, text: str) -> int:

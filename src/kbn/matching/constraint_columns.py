@@ -43,7 +43,7 @@ class PartTable:
         self.encoder = encoder
         self.has_long = False
         self.bytes = 0
-        self._ids: dict[Constraint, int] = {}
+        self.known: dict[Constraint, int] = {}
         self._axes: dict[str, int] = {}
         self._starts = tuple(array("q", [0]) for _ in range(4))
         self._values = tuple(array("q") for _ in range(3))
@@ -51,25 +51,30 @@ class PartTable:
 
     def number(self, constraint: Constraint) -> int:
         """The part of one constraint; an error if the encoder refuses it."""
-        known = self._ids.get(constraint)
+        known = self.known.get(constraint)
         if known is None:
-            known = self._ids[constraint] = self.join((constraint,))
-            self.bytes += _PART_BYTES + 8 * self.tokens_of(known) + _operand_bytes(constraint)
+            known = self.known[constraint] = self._add(constraint)
         return known
 
-    def join(self, constraints: Iterable[Constraint]) -> int:
-        """A new part of some constraints together."""
-        compiled = [self.encoder.pieces_of(constraint) for constraint in constraints]
-        for parts, bound in compiled:
-            self._values[0].extend(parts.tokens)
-            self._values[1].extend(parts.negatives)
-            self._values[2].extend(parts.residuals)
-            for column, value in zip(self._ranges, bound, strict=False):
-                column.append(value)
-        for start, values in zip(self._starts, (*self._values, self._ranges[0]), strict=True):
-            start.append(len(values))
-        number = len(self._starts[0]) - 2
-        self.has_long = self.has_long or self.tokens_of(number) > TOKENS_MAX
+    def _add(self, constraint: Constraint) -> int:
+        parts, bound = self.encoder.pieces_of(constraint)
+        tokens, negatives, residuals = self._values
+        tokens.extend(parts.tokens)
+        if parts.negatives:
+            negatives.extend(parts.negatives)
+        if parts.residuals:
+            residuals.extend(parts.residuals)
+        for column, value in zip(self._ranges, bound, strict=False):
+            column.append(value)
+        starts = self._starts
+        number = len(starts[0]) - 1
+        starts[0].append(len(tokens))
+        starts[1].append(len(negatives))
+        starts[2].append(len(residuals))
+        starts[3].append(len(self._ranges[0]))
+        count = len(parts.tokens)
+        self.has_long = self.has_long or count > TOKENS_MAX
+        self.bytes += _PART_BYTES + 8 * count + _operand_bytes(constraint)
         return number
 
     def tokens_of(self, part: int) -> int:
@@ -134,6 +139,7 @@ class ConstraintColumns:
 
     def _lay_out(self, constraints: Iterable[Constraint]) -> None:
         codes, parts = self._codes, self._parts
+        known = parts.known
         for constraint in constraints:
             side = SIDES.get(constraint.operator)
             if side is not None:
@@ -147,7 +153,8 @@ class ConstraintColumns:
                     codes.append(~(parts.axis(constraint.attribute) << 4 | side | INT))
                     self._bounds.append(number)
                     continue
-            codes.append(parts.number(constraint))
+            part = known.get(constraint)
+            codes.append(parts.number(constraint) if part is None else part)
 
     def encoded(self) -> Codes:
         """The codes of the filters."""

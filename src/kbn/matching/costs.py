@@ -32,17 +32,20 @@ SPREAD = 0.02
 IN_FIRST_LANE, HIT_ALL_TOKENS, REACH_LAST_NODE, IN_ALL_LANES, IS_VERIFIED, CELLS = 1, 6, 7, 8, 9, 10
 
 
-def cheaper_in_slabs(weights: Array, members: Array, codes: Codes) -> Array:
-    """Which of the filters, weighed by `weigh`, cost less in a slab than in the trie."""
+def cheaper_in_slabs(weights: Array, members: Array, codes: Codes, full: float = 1.0) -> Array:
+    """Which of the filters, weighed by `weigh`, cost less in a slab than in the trie.
+
+    A slab that is not `full` costs the same, and it has no hull: every notification visits it.
+    """
     headers = codes.words[codes.start[members]]
     tokens = headers & 0xFFFFF
     chained = headers != tokens
     at_leaf = weights[:, HIT_ALL_TOKENS] * np.where(chained, BLOCK_NS, LEAF_NS)
     in_trie = weights[:, REACH_LAST_NODE] * NODE_NS + at_leaf
     cells = weights[:, CELLS]
-    visited = np.minimum(1.0, weights[:, IN_FIRST_LANE] + SPREAD * cells)
+    visited = np.minimum(1.0, weights[:, IN_FIRST_LANE] + SPREAD * cells) if full == 1.0 else 1.0
     check_ns = np.where(weights[:, IS_VERIFIED] > 0, VERIFY_NS, CHECK_NS)
     candidates = weights[:, IN_ALL_LANES] * check_ns
-    in_slabs = HULL_NS + visited * ROWS_NS * cells + candidates
+    in_slabs = HULL_NS + visited * ROWS_NS / full * cells + candidates
     cheaper: Array = (in_slabs < in_trie) & (chained | (tokens > 0))
     return cheaper

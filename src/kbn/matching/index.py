@@ -31,7 +31,7 @@ from kbn.matching.kernels.lane import weigh
 from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.packing import pack
 from kbn.matching.kernels.rows import walk_rows
-from kbn.matching.kernels.slab import scan
+from kbn.matching.kernels.slab import SLAB, scan
 from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import (
     Codes,
@@ -166,6 +166,13 @@ class Index:
             some = members[first : first + WEIGHED_MAX]
             weights = weigh(some, codes, lanes)
             chosen[first : first + WEIGHED_MAX] = cheaper_in_slabs(weights, some, codes)
+        # Those that do not fill one slab bear its cost alone, which may be more than the trie's.
+        few, before = int(chosen.sum()), SLAB
+        while 0 < few < before:
+            some = members[chosen]
+            weights = weigh(some, codes, lanes)
+            chosen[chosen] = cheaper_in_slabs(weights, some, codes, few / SLAB)
+            few, before = int(chosen.sum()), few
         return chosen
 
     def _lay_lanes(self, members: Array) -> None:

@@ -23,6 +23,7 @@ from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.lane import CELLS, PARTS_MAX, parts_of
 from kbn.matching.kernels.layout import bounds_on, local_masks
 from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB
+from kbn.matching.kernels.trie import TO_VERIFY
 from kbn.matching.lanes import POINTS_MAX, Lanes
 from kbn.matching.matcher import Matcher, subscriptions_of
 from kbn.matching.subscribers import is_key
@@ -118,6 +119,7 @@ def _places_in_trie(index: Index) -> list[int]:
             assert sorted(_Code(groups, group).tokens) == sorted(path), f"the path of {group}"
         for group in verified:
             assert node == 0 or not _Code(groups, group).plain, f"{group} needs no verifying"
+            assert trie.masks[node] & TO_VERIFY, f"node {node} says that it has groups to verify"
         assert all(_Code(groups, group).plain for group in owned.get(node, ())), f"node {node}"
         found += [*owned.get(node, ()), *verified]
     return found
@@ -136,7 +138,7 @@ def _nodes(index: Index) -> tuple[dict[int, tuple[int, int]], dict[int, list[int
         assert 0 <= node < trie.node_count, f"the parent in slot {slot}"
         assert 0 < child < trie.node_count and child not in parents, f"the child in slot {slot}"
         parents[child] = (node, token)
-        bit = 1 << ((token * _HASH & _ALL) >> 58)
+        bit = 1 << max(1, (token * _HASH & _ALL) >> 58)
         assert int(trie.masks[node]) & bit, f"the mask of node {node}"
         at = (key * _HASH & _ALL) >> (64 - trie.bits)
         while at != slot:

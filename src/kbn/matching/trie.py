@@ -13,7 +13,7 @@ from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels import listing
 from kbn.matching.kernels import trie as kernels
 from kbn.matching.kernels.code import EMPTY
-from kbn.matching.kernels.views import TrieArrays
+from kbn.matching.kernels.views import NodeArrays, TrieArrays
 
 ARRAYS = ("slots", "masks", "chains", "chain_next", "rank", "block_of", "blocks", "listed",
           "root_of", "loose")  # fmt: skip
@@ -59,8 +59,11 @@ class Trie:
         self._reserve(self.node_count + tokens, groups.group_count)
         if self._path.shape[0] < longest:
             self._path = np.empty(2 * longest, np.int64)
+        nodes = NodeArrays(
+            self.rank, self.slots, self.bits, self.masks, self.chains, self.chain_next
+        )
         self.node_count = kernels.insert_groups(
-            members, groups.view(), self.view(), self.node_count, self._path
+            members, groups.code, groups.code_start, nodes, self.node_count, self._path
         )
         loose = self.loose_count + members.shape[0]
         self.loose = grown(self.loose, loose)

@@ -18,7 +18,7 @@ from kbn.matching.kernels.covering import (
     _tighter,
     _verdict,
 )
-from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
+from kbn.matching.kernels.trie import room_for_walk, sort_by_rank, stamp_hits, walk
 
 
 @njit(cache=True)
@@ -192,7 +192,7 @@ def walk_for_covers(hits, hit_start, trie, codes, stamps, points):
     events = hit_start.shape[0] - 1
     found = np.empty(max(1024, 64 * events), np.int64)
     found_start = np.empty(events + 1, np.int64)
-    stack = np.empty((64, 2), np.int64)
+    stack = room_for_walk()
     count = 0
     for event in range(events):
         found_start[event] = count

@@ -124,20 +124,18 @@ def parts_of(group, codes, lanes, part_lane, part_mask, part_token):
 
 
 @njit(cache=True)
-def _share_below(lanes, lane, value):
+def _share_below(grid, size, below, lane, value):
     """The estimated share of notifications that lie below `value` on a range lane."""
-    size = lanes.grid_size[lane]
-    cell = cell_of(lanes.grid, lane, size, value)
+    cell = cell_of(grid, lane, size, value)
     inside = 0.5
     if value == np.inf:
         inside = 1.0
     elif value == -np.inf:
         inside = 0.0
     elif 1 < cell <= size:
-        left, right = lanes.grid[lane, cell - 2], lanes.grid[lane, cell - 1]
+        left, right = grid[lane, cell - 2], grid[lane, cell - 1]
         inside = (value - left) / (right - left)
-    below = lanes.below[lane, cell]
-    return below + inside * (lanes.below[lane, cell + 1] - below)
+    return below[lane, cell] + inside * (below[lane, cell + 1] - below[lane, cell])
 
 
 @njit(cache=True)
@@ -153,33 +151,37 @@ def weigh(groups, codes, lanes):
     9         1 if such a notification must be compared with the whole code, else 0
     10        how many cells of a lane a notification lies in, where that is most
     """
+    # Taken out once: taking an array out of a named tuple counts its references.
+    words, bounds, starts = codes.words, codes.as_float, codes.start
+    token_share, token_use, token_cell = lanes.token_share, lanes.token_use, lanes.token_cell
+    grid, grid_size, below, axis_lane = lanes.grid, lanes.grid_size, lanes.below, lanes.axis_lane
     out = np.empty((groups.shape[0], WEIGHTS), np.float64)
-    filters = max(1.0, lanes.token_use.sum())
+    filters = max(1.0, token_use.sum())
     for i in range(groups.shape[0]):
         row = out[i]
         row[0], row[1], row[2] = -1, 1.0, 0.0
         row[3], row[4], row[5] = -1, 1.0, 0.0
         row[8], row[9], row[10] = 1.0, 0.0, 1.0
-        start = codes.start[groups[i]]
-        header = codes.words[start]
+        start = starts[groups[i]]
+        header = words[start]
         tokens_share, last_share, last_use, sharing = 1.0, 1.0, 0.0, filters
         for k in range(start + 1, start + 1 + token_count(header)):
-            token = codes.words[k]
-            share, use = lanes.token_share[token], max(1.0, lanes.token_use[token])
+            token = words[k]
+            share, use = token_share[token], max(1.0, token_use[token])
             tokens_share *= share
             sharing *= use / filters
             if use > last_use:
                 last_share, last_use = share, use
-            _weigh_cell(row, lanes, lanes.token_cell[token])
+            _weigh_cell(row, below, token_cell[token])
         sharing = sharing * filters / max(1.0, last_use)
         row[6] = tokens_share
         row[7] = tokens_share / last_share / max(1.0, sharing)
-        position = first_range(codes.words, start)
+        position = first_range(words, start)
         for _ in range(range_count(header)):
-            lane = lanes.axis_lane[codes.words[position] & 0xFFFFFF]
+            lane = axis_lane[words[position] & 0xFFFFFF]
             if lane >= 0:
-                low = _share_below(lanes, lane, codes.as_float[position + 1])
-                high = _share_below(lanes, lane, codes.as_float[position + 2])
+                low = _share_below(grid, grid_size[lane], below, lane, bounds[position + 1])
+                high = _share_below(grid, grid_size[lane], below, lane, bounds[position + 2])
                 share = max(high - low, SHARE_MIN)
                 row[8] *= share
                 _rank_part(row, lane, share, (low + high) / 2)
@@ -188,15 +190,15 @@ def weigh(groups, codes, lanes):
 
 
 @njit(cache=True)
-def _weigh_cell(row, lanes, place):
+def _weigh_cell(row, below, place):
     """Add to the row what the cell of one of the group's tokens lets pass."""
     if place < 0:
         row[9] = 1.0
         return
     lane, cell = place >> 8, (place >> 1) & 63
-    share = min(1.0, lanes.below[lane, cell + 1] - lanes.below[lane, cell])
+    share = min(1.0, below[lane, cell + 1] - below[lane, cell])
     row[8] *= share
-    row[10] = max(row[10], min(lanes.below[lane, CELLS], CELLS))
+    row[10] = max(row[10], min(below[lane, CELLS], CELLS))
     if not place & 1:
         row[9] = 1.0
     _rank_part(row, lane, share, cell + 0.0)

@@ -11,7 +11,7 @@ from numba import njit
 
 from kbn.matching.kernels.packing import matrix, number, vector
 from kbn.matching.kernels.slab_one import scan_one
-from kbn.matching.kernels.trie import sort_by_rank, stamp_hits, walk
+from kbn.matching.kernels.trie import room_for_walk, sort_by_rank, stamp_hits, walk
 from kbn.matching.kernels.views import Codes, LaneArrays, Points, SlabArrays, Stamps, TrieArrays
 
 # What is packed, in this order: the fields of `Points` (of one row), `Stamps`, `Codes`,
@@ -37,7 +37,7 @@ def match_one(hits, covering, packed):
     end = stamp_hits(hits, 0, hits.shape[0], stamps)
     sort_by_rank(hits, 0, end, trie.rank)
     found = np.empty(256, np.int64)
-    stack = np.empty((64, 2), np.int64)
+    stack = room_for_walk()
     found, count, stack = walk(
         hits, 0, end, trie, codes, stamps, points, 0, covering, found, 0, stack
     )

@@ -7,12 +7,13 @@ were all hit. A node's 64-bit mask of its children's tokens saves most probes th
 
     slots[:, 0]  node << 32 | token, or EMPTY
     slots[:, 1]  child << 33 | (group + 1) << 1 | inner
-    masks        per node, a bit for the hash of each child's token
+    masks        per node, a bit for the hash of each child's token, and TO_VERIFY
     block_of     per node of the last build, where its groups that need verifying are in `blocks`
     blocks       per such group: group | length of its code << 32, then its code
     chains       per node, the first of those that came since; chain_next leads on
 
-`inner` says that the child has children or a chain, so that a leaf costs one look at memory.
+`inner` says that the child has children or a chain, so that a leaf costs one look at memory, and
+TO_VERIFY that a node has groups to verify, so that most others cost no look at block and chain.
 A notification that hits a popular token verifies thousands of groups. Copied side by side they are
 read in order, where following a chain would miss the cache three times for each.
 
@@ -39,6 +40,7 @@ from kbn.matching.kernels.code import (
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
+TO_VERIFY = _ONE
 
 
 @njit(cache=True)
@@ -48,7 +50,8 @@ def _slot_of(key, bits):
 
 @njit(cache=True)
 def _child_bit(token):
-    return _ONE << ((np.uint64(token) * _HASH) >> np.uint64(58))
+    """One of 63 bits; the lowest is TO_VERIFY."""
+    return _ONE << max((np.uint64(token) * _HASH) >> np.uint64(58), _ONE)
 
 
 @njit(cache=True)
@@ -97,6 +100,7 @@ def insert_group(group, tokens, count, residual, trie, nodes):
     if residual or parent_slot < 0:
         trie.chain_next[group] = trie.chains[node]
         trie.chains[node] = group
+        trie.masks[node] |= TO_VERIFY
         if parent_slot >= 0:
             slots[parent_slot, 1] |= 1
     else:
@@ -125,15 +129,18 @@ def sort_by_rank(tokens, start, end, rank):
 
 
 @njit(cache=True)
-def insert_groups(members, codes, trie, nodes, path):
-    """Insert many groups; `path` is room for the longest token list. Returns the node count."""
+def insert_groups(members, words, starts, trie, nodes, path):
+    """Insert many groups, whose codes are in words[starts[group]:]; returns the node count.
+
+    `path` is room for the longest token list, `trie` a `NodeArrays`.
+    """
     for m in range(members.shape[0]):
         group = members[m]
-        start = codes.start[group]
-        header = codes.words[start]
+        start = starts[group]
+        header = words[start]
         count = token_count(header)
         for i in range(count):
-            path[i] = codes.words[start + 1 + i]
+            path[i] = words[start + 1 + i]
         sort_by_rank(path, 0, count, trie.rank)
         nodes = insert_group(group, path, count, header != count, trie, nodes)
     return nodes
@@ -188,26 +195,80 @@ def _drop_dead(found, start, end, alive):
 
 
 @njit(cache=True)
+def room_for_walk():
+    """The `stack` of a walk: columns 0 and 1 are of the nodes that wait, 2 of those to verify."""
+    return np.empty((64, 3), np.int64)
+
+
+@njit(cache=True)
+def _higher(stack):
+    higher = np.empty((2 * stack.shape[0], 3), np.int64)
+    higher[: stack.shape[0]] = stack
+    return higher
+
+
+@njit(cache=True)
 def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found, count, stack):
     """Emit the groups of the trie satisfied by the hit tokens[start:end], sorted by rank.
 
-    The walk is depth first, and siblings wait on `stack`, which is grown where it must.
+    The walk is depth first, and siblings wait on `stack`, which is grown where it must. Verifying
+    comes after the walk: in one loop, each would leave too few registers for the other.
     """
     slots, masks, bits = trie.slots, trie.masks, trie.bits
-    chains, chain_next = trie.chains, trie.chain_next
     alive, some_dead = codes.alive, codes.some_dead
     mask = slots.shape[0] - 1
-    block_of, blocks, blocks_as_float = trie.block_of, trie.blocks, trie.blocks_as_float
-    hit_at, now = stamps.hit_at, stamps.clock[0]
-    values, rests, present = points.values[event], points.rests[event], points.present[event]
     stack[0, 0] = 0
     stack[0, 1] = start
-    top = 1
+    top, to_verify = 1, 0
     while top > 0:
         top -= 1
         node = stack[top, 0]
         first = stack[top, 1]
-        if node < block_of.shape[0] and block_of[node, 0] < block_of[node, 1]:
+        children = masks[node]
+        if children & TO_VERIFY:
+            if to_verify >= stack.shape[0]:
+                stack = _higher(stack)
+            stack[to_verify, 2] = node
+            to_verify += 1
+        for j in range(first, end):
+            token = tokens[j]
+            if children & _child_bit(token) == 0:
+                continue
+            key = (np.int64(node) << 32) | np.int64(token)
+            slot = _slot_of(key, bits)
+            while slots[slot, 0] != key and slots[slot, 0] != EMPTY:
+                slot = (slot + 1) & mask
+            if slots[slot, 0] == EMPTY:
+                continue
+            payload = slots[slot, 1]
+            group = ((payload >> 1) & 0xFFFFFFFF) - 1
+            if group >= 0 and (not some_dead or alive[group] > 0):
+                found = emit(found, count, group, MATCHED)
+                count += 1
+            if payload & 1:
+                if top >= stack.shape[0]:
+                    stack = _higher(stack)
+                stack[top, 0] = payload >> 33
+                stack[top, 1] = j + 1
+                top += 1
+    if to_verify > 0:
+        found, count = _verify_nodes(
+            stack[:to_verify, 2], trie, codes, stamps, points, event, covering, found, count
+        )
+    return found, count, stack
+
+
+@njit(cache=True)
+def _verify_nodes(nodes, trie, codes, stamps, points, event, covering, found, count):
+    """Emit the groups in the blocks and chains of `nodes` that are satisfied."""
+    chains, chain_next = trie.chains, trie.chain_next
+    block_of, blocks, blocks_as_float = trie.block_of, trie.blocks, trie.blocks_as_float
+    alive, some_dead = codes.alive, codes.some_dead
+    hit_at, now = stamps.hit_at, stamps.clock[0]
+    values, rests, present = points.values[event], points.rests[event], points.present[event]
+    for i in range(nodes.shape[0]):
+        node = nodes[i]
+        if node < block_of.shape[0]:
             at, behind = block_of[node, 0], block_of[node, 1]
             while found.shape[0] < count + (behind - at) // 2:
                 found = grown(found)
@@ -229,31 +290,7 @@ def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found
                     found = emit(found, count, group, verdict)
                     count += 1
             group = chain_next[group]
-        children = masks[node]
-        for j in range(first, end):
-            token = tokens[j]
-            if children & _child_bit(token) == 0:
-                continue
-            key = (np.int64(node) << 32) | np.int64(token)
-            slot = _slot_of(key, bits)
-            while slots[slot, 0] != key and slots[slot, 0] != EMPTY:
-                slot = (slot + 1) & mask
-            if slots[slot, 0] == EMPTY:
-                continue
-            payload = slots[slot, 1]
-            group = ((payload >> 1) & 0xFFFFFFFF) - 1
-            if group >= 0 and (not some_dead or alive[group] > 0):
-                found = emit(found, count, group, MATCHED)
-                count += 1
-            if payload & 1:
-                if top >= stack.shape[0]:
-                    bigger = np.empty((2 * top, 2), stack.dtype)
-                    bigger[:top] = stack
-                    stack = bigger
-                stack[top, 0] = payload >> 33
-                stack[top, 1] = j + 1
-                top += 1
-    return found, count, stack
+    return found, count
 
 
 @njit(cache=True)
@@ -277,7 +314,7 @@ def walk_many(hits, hit_start, trie, codes, stamps, points):
     events = hit_start.shape[0] - 1
     found = np.empty(max(1024, 64 * events), np.int64)
     found_start = np.empty(events + 1, np.int64)
-    stack = np.empty((64, 2), np.int64)
+    stack = room_for_walk()
     count = 0
     for event in range(events):
         found_start[event] = count

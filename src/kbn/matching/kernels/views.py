@@ -19,6 +19,17 @@ class Codes(NamedTuple):
     some_dead: bool
 
 
+class NodeArrays(NamedTuple):
+    """The part of the trie that inserting changes: fields of `TrieArrays`."""
+
+    rank: Any
+    slots: Any
+    bits: int
+    masks: Any
+    chains: Any
+    chain_next: Any
+
+
 class TrieArrays(NamedTuple):
     """The trie (see `trie.py`)."""
 
