@@ -257,6 +257,7 @@ def checked_operand(value: object) -> Operand:
 
 # The private half: what may be inside a bag, and the conversions at the door.
 
+_SCALAR_TYPES = frozenset({bool, int, float, str, bytes, datetime})
 _ALREADY_PLAIN = frozenset({bool, Class, Property, Individual, Term})
 
 
@@ -364,19 +365,25 @@ def _fill(bag: Bag, items: tuple[Operand, ...]) -> None:
             limit="bag size",
             maximum=MAX_BAG_SIZE,
         )
+    store = object.__setattr__
+    store(bag, "items", items)
+    store(bag, "_counts", None)
+    store(bag, "_hash", None)
+    if _SCALAR_TYPES.issuperset(map(type, items)):  # as most are
+        store(bag, "depth", 1)
+        store(bag, "bare", False)
+        store(bag, "prefixed", False)
+        store(bag, "relational", False)
+        return
     inner = [item for item in items if type(item) is Bag]
     depth = 1 + max((item.depth for item in inner), default=0)
     if depth > MAX_BAG_DEPTH:
         raise _too_deep()
-    store = object.__setattr__
-    store(bag, "items", items)
     store(bag, "depth", depth)
     store(bag, "bare", any(map(holds_bare_terms, items)))
     store(bag, "prefixed", any(map(_holds_prefixed_terms, items)))
     relational = any(type(item) is Relation for item in items) or any(b.relational for b in inner)
     store(bag, "relational", relational)
-    store(bag, "_counts", None)
-    store(bag, "_hash", None)
 
 
 def _restore_bag(items: tuple[Operand, ...]) -> Bag:

@@ -21,7 +21,7 @@ from kbn.lab.experiment import Experiment, Parameters, Progress, Scale, Table
 if TYPE_CHECKING:
     import random
 
-    from kbn.filters import Notification, Subscription
+    from kbn.filters import Bag, Notification, Subscription
     from kbn.matching import Matcher
     from kbn.ontology import Ontology
 
@@ -100,6 +100,7 @@ def cases(ontology: Ontology) -> list[Case]:
         *(Case(op, v, _drawing_term(op, v, pool, ontology)) for op, v, pool in terms),
         *(Case(op, v, _drawing_bag(op, v, every_class, ontology)) for op, v in bags),
         *_number_bag_cases(ontology),
+        *_negated_and_nested_cases(classes("Person", "Event"), every_class, ontology),
     ]
 
 
@@ -286,6 +287,54 @@ def _number_bag_cases(ontology: Ontology) -> list[Case]:
     numbers = [float(number) for number in range(100)]
     symbols = ("#=/<", "#>/<", "#</<")
     return [Case(op, bounds, _drawing_bag(op, bounds, numbers, ontology)) for op in symbols]
+
+
+def _negated_and_nested_cases(
+    two: Bag, classes: Sequence[Any], ontology: Ontology
+) -> Iterator[Case]:
+    """Composites that are negated, or over composites, or over texts that nobody has seen yet."""
+    from kbn.filters import Bag
+
+    words = [f"word{i:03d}" for i in range(200)]
+    several = [words[:2], words[2:3]]
+    bounds = Bag(Bag(90.0, 95.0), Bag(80.0, 90.0, 100.0))
+
+    def texts(rng: random.Random) -> Bag:
+        return Bag(*("".join(rng.choices("abcdefghij", k=8)) for _ in range(EXTRAS_MAX)))
+
+    def some(rng: random.Random) -> Bag:
+        return Bag(*rng.sample(classes, rng.randint(1, EXTRAS_MAX)))
+
+    def words_in_bags(rng: random.Random) -> Bag:
+        return Bag(*(Bag(*wanted, *rng.sample(words, 2)) for wanted in several))
+
+    def numbers_in_bags(rng: random.Random) -> Bag:
+        return Bag(*(Bag(rng.random() * 100, rng.random() * 100) for _ in range(2)))
+
+    shapes: list[tuple[str, Bag, Callable[[random.Random], Bag]]] = [
+        ("!#>/@>", two, some),
+        ("#>/*", Bag("a", "b"), texts),
+        ("#>/#>", Bag(*(Bag(*wanted) for wanted in several)), words_in_bags),
+        ("#</#</<", bounds, numbers_in_bags),
+    ]
+    for symbol, operand, draw in shapes:
+        yield Case(symbol, operand, _drawing_until(symbol, operand, draw, ontology))
+
+
+def _drawing_until(
+    symbol: str, operand: Bag, draw: Callable[[random.Random], Bag], ontology: Ontology
+) -> Callable[[random.Random], Bag]:
+    """Draw until the operator accepts the value."""
+    from kbn.filters import Constraint
+
+    constraint = Constraint("value", symbol, operand)
+
+    def accepted(rng: random.Random) -> Bag:
+        while not constraint.accepts(value := draw(rng), ontology):
+            pass
+        return value
+
+    return accepted
 
 
 def _drawing_term(
