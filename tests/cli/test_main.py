@@ -48,6 +48,7 @@ COMMANDS = [
     ["pipeline", "status"],
     ["ontology", "compile"],
     ["ontology", "show"],
+    ["ontology", "explain"],
     ["ontology", "medoid"],
     ["ontology", "clusters"],
     ["lab", "list"],
