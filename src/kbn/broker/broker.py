@@ -6,7 +6,7 @@ store before sending what came out.
 
 **Parts.** The broker is made of parts that write to one `Outbox` (`parts.py`):
 
-    ClientSessions     who is attached, and what each is sent          client_sessions.py
+    ClientSessions     who is attached, wants what, and is sent what   client_sessions.py
     NeighbourSessions  the neighbours, their links, queues and tree    neighbour_sessions.py
     Interests          who wants what, and who is told of it           interests.py
     Router             takes a notification to whom it is for          router.py
@@ -352,7 +352,7 @@ class Broker:
     @property
     def has_more(self) -> bool:
         """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
-        return bool(self._router.chores) or self._clients.has_ready
+        return bool(self._router.chores) or self._clients.traffic.has_ready
 
     @property
     def busy_with(self) -> Container[Peer]:
@@ -381,7 +381,7 @@ class Broker:
     def deliver(self, now: float) -> list[Send]:
         """Send clients what waits for them, as far as this turn goes."""
         self._outbox.now = now
-        return self._finish() if self._clients.has_ready else self._outbox.take()
+        return self._finish() if self._clients.traffic.has_ready else self._outbox.take()
 
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
@@ -413,7 +413,7 @@ class Broker:
             case MoveClients():
                 return self._move_clients(body)
             case CollectHops(every_s, clients):
-                return CollectingHops(self._clients.ask_for_hops(every_s, clients))
+                return CollectingHops(self._clients.hops.ask(every_s, clients))
             case Report():
                 if self.reporter is None:
                     raise InvalidInputError("this broker is not managed: it reports to nobody")

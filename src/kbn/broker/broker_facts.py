@@ -33,9 +33,9 @@ class BrokerFacts:
             "dropped": self._incoming.dropped,
             "published": self._requests.published,
             "refused": self._requests.refused,
-            "matched": parts.clients.matched,
-            "delivered": parts.clients.delivered,
-            "lost": parts.clients.lost,
+            "matched": parts.clients.traffic.matched,
+            "delivered": parts.clients.traffic.delivered,
+            "lost": parts.clients.traffic.lost,
             "set_aside": parts.aside.count,
         }
 

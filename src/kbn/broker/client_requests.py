@@ -117,7 +117,7 @@ class ClientRequests:
                 self._connect(message, sender, session)
                 return
             if session is not None and not session.is_looked_at:
-                self._clients.look_at(session)
+                self._clients.traffic.look_at(session)
             if session is None or not session.is_connected:
                 self._from_stranger(message, sender)
             else:
@@ -139,9 +139,9 @@ class ClientRequests:
             case Publish():
                 self._publish(message, session)
             case DeliverAck(number):
-                self._clients.acked(number, session)
+                self._clients.traffic.acked(number, session)
             case Credit(total):
-                self._clients.credit(total, session)
+                self._clients.traffic.credit(total, session)
             case Subscribe(id, text, is_text):
                 self._subscribe(session, id, self._read(session, text, is_text), len(text))
                 self._outbox.send(peer, Done("subscribe", id))
@@ -164,7 +164,7 @@ class ClientRequests:
                     session.permission.check_ontologies()
                 self._outbox.send(peer, AdminReply(request, self.administer(body)))
             case Hops():
-                self._clients.told_hops(message, session)
+                self._clients.hops.told(message, session)
                 self._changes.of_hops(session.name)
             case Alive():
                 granted, dropped = session.publications.granted, session.deliveries.dropped
@@ -286,12 +286,12 @@ class ClientRequests:
             yield
         if session.former:
             self._changes.of_subscriptions(session.name)
-        self._clients.drained(session)
+        self._clients.traffic.drained(session)
 
     def detach(self, session: ClientSession) -> None:
         """A client is away: a durable one is kept, another forgotten."""
         session.is_connected = False
-        self._clients.release_publishers(session)
+        self._clients.flow.release(session)
         if not session.is_durable:
             self.forget(session)
         elif session.advertisements:
@@ -299,7 +299,7 @@ class ClientRequests:
 
     def finish(self) -> None:
         """Deliver what waits, and forget those who have left."""
-        for session in self._clients.send_ready():
+        for session in self._clients.traffic.send_ready():
             self._clients.say_left(session)
             self.forget(session)
 
@@ -327,7 +327,7 @@ class ClientRequests:
     # Publishing.
 
     def _publish(self, publish: Publish, session: ClientSession) -> None:
-        if not self._clients.accept(publish, session):
+        if not self._clients.flow.accept(publish, session):
             return
         is_refused = True
         try:
@@ -337,9 +337,9 @@ class ClientRequests:
             self.refuse(session.peer, publish, error)  # before `PubAck`, which has no reason
             return
         finally:
-            self._clients.grant(session)
+            self._clients.flow.grant(session)
             if publish.durable:
-                self._clients.handled(publish, session, is_refused=is_refused)
+                self._clients.flow.handled(publish, session, is_refused=is_refused)
         self.published += 1
         everywhere = self._settings.advertisements and not self._is_advertised(
             notification, publish.content, session
