@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbn.ontology.documents import Document
     from kbn.ontology.loading import Corpus, Request
 
-FORMAT = 7
+FORMAT = 8
 """Raise it whenever the tables, or what they mean, change."""
 
 _LIBRARIES = ("kbn", "pyoxigraph", "py-horned-owl", "owlready2")
