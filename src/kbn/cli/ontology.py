@@ -198,7 +198,7 @@ def compile_(
         print_facts(_for_people(facts))
 
 
-@app.command("show")
+@app.command("show", short_help="Show the classes and properties, or one term.")
 @with_options
 def show(
     *,
