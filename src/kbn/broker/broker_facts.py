@@ -33,6 +33,7 @@ class BrokerFacts:
             "dropped": self._incoming.dropped,
             "published": self._requests.published,
             "refused": self._requests.refused,
+            "unknown_terms": self._requests.unknown_terms.count,
             "matched": parts.clients.matched,
             "delivered": parts.clients.delivered,
             "lost": parts.clients.lost,

@@ -30,7 +30,6 @@ from kbn.broker.messages import (
     Done,
     Envelope,
     FromClient,
-    Grant,
     Hops,
     Leave,
     Left,
@@ -46,6 +45,7 @@ from kbn.broker.messages import (
 from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.unknown_terms import UnknownTerms, grant_of, grants_of
 from kbn.broker.wanted import Key
 from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, ELEMENT
 from kbn.errors import InvalidInputError, KbnError
@@ -108,6 +108,7 @@ class ClientRequests:
         self._interests = interests
         self._contents = contents
         self._changes = changes
+        self.unknown_terms = UnknownTerms(settings.unknown_terms, outbox, interests)
 
     def handle(self, message: FromClient, sender: Peer) -> None:
         """Do what a client asks, or refuse it."""
@@ -154,6 +155,7 @@ class ClientRequests:
                 self._unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
             case Barrier(request):
+                self._outbox.send_all(peer, grants_of(session))
                 reached = BarrierReached(request)
                 self._begin_wave(session, lambda: self._outbox.send(peer, reached))
             case Leave(request):
@@ -167,8 +169,7 @@ class ClientRequests:
                 self._clients.told_hops(message, session)
                 self._changes.of_hops(session.name)
             case Alive():
-                granted, dropped = session.publications.granted, session.deliveries.dropped
-                self._outbox.send(peer, Grant(granted, dropped))
+                self._outbox.send(peer, grant_of(session))
             case Connect():
                 raise AssertionError("a connection begins elsewhere")
             case _:
@@ -396,6 +397,7 @@ class ClientRequests:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
         if publish.durable:
             self._network.check_room(publish.content, notification)
+        self.unknown_terms.look_at(notification, len(publish.content), session)
         return notification
 
     def _is_advertised(
