@@ -14,11 +14,13 @@ from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import (
     TERMS_TOLD_MAX,
     Alive,
+    AnyMessage,
     Barrier,
     BarrierReached,
     Connect,
     Deliver,
     Grant,
+    Peer,
     PubAck,
     Publish,
     Refused,
@@ -42,8 +44,15 @@ def of(number: int, value: Any, *, durable: bool = False) -> Publish:
     return Publish(number, 0.0, content.encode({"k": value}), durable)
 
 
-def talk_in(ontology: Ontology | None, **settings: Any) -> Talk:
-    talk = Talk(ontology=ontology, **settings)
+class Heard(Talk):
+    """A talk whose answers are looked into."""
+
+    def say(self, peer: Peer, *messages: AnyMessage) -> list[Any]:
+        return super().say(peer, *messages)
+
+
+def talk_in(ontology: Ontology | None, **settings: Any) -> Heard:
+    talk = Heard(ontology=ontology, **settings)
     talk.say(ANN, Connect("ann", 1))
     return talk
 
