@@ -32,7 +32,6 @@ from kbn.broker.messages import (
     DeliverAck,
     Done,
     FromClient,
-    Grant,
     Hops,
     Leave,
     Left,
@@ -48,6 +47,7 @@ from kbn.broker.network import Network
 from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.unknown_terms import grant_of, grants_of
 from kbn.broker.work import CHANGED
 from kbn.errors import InvalidInputError, KbnError
 
@@ -132,6 +132,7 @@ class ClientRequests:
                 self.subscribing.unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
             case Barrier(request):
+                self._outbox.send_all(peer, grants_of(session))
                 reached = BarrierReached(request)
                 self.answers.after_wave(session, lambda: self._outbox.send(peer, reached))
             case Leave(request):
@@ -145,8 +146,7 @@ class ClientRequests:
                 self._clients.hops.told(message, session)
                 self._changes.of_hops(session.name)
             case Alive():
-                granted, dropped = session.publications.granted, session.deliveries.dropped
-                self._outbox.send(peer, Grant(granted, dropped))
+                self._outbox.send(peer, grant_of(session))
             case Connect():
                 raise AssertionError("a connection begins elsewhere")
             case _:
