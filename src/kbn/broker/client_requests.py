@@ -36,6 +36,7 @@ from kbn.broker.messages import (
     Left,
     Peer,
     Publish,
+    Reaching,
     Redirect,
     Refuges,
     Refused,
@@ -73,7 +74,7 @@ class Network:
     keeps_order: Callable[[], bool]
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
-    begin_wave: Callable[[Callable[[], None]], None]
+    begin_wave: Callable[[Callable[[], None], Reaching], None]
     begin_chore: Callable[[Iterator[None], Peer], None]
     deliver_to: Callable[[str], None]
 
@@ -153,11 +154,11 @@ class ClientRequests:
             case Unadvertise(id):
                 self._unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
-            case Barrier(request):
+            case Barrier(request, reaching):
                 reached = BarrierReached(request)
-                self._begin_wave(session, lambda: self._outbox.send(peer, reached))
-            case Leave(request):
-                self._leave(session, request)
+                self._begin_wave(session, lambda: self._outbox.send(peer, reached), reaching)
+            case Leave():
+                self._leave(session, message)
             case AdminRequest(request, body):
                 session.permission.check_manage()
                 if isinstance(body, LoadOntology):
@@ -263,10 +264,11 @@ class ClientRequests:
             with suppress(KbnError):
                 self._interests.subscribe((session.peer, id), subscription)
 
-    def _leave(self, session: ClientSession, request: int) -> None:
+    def _leave(self, session: ClientSession, leave: Leave) -> None:
+        request = leave.request
         if session.leaving != request:
             session.leaving = request
-            self._begin_wave(session, lambda: self._drained(session, request))
+            self._begin_wave(session, lambda: self._drained(session, request), leave.reaching)
 
     def _drained(self, session: ClientSession, request: int) -> None:
         """All that was on its way to a leaving client is here; nothing more need come.
@@ -495,7 +497,9 @@ class ClientRequests:
 
     # Answers.
 
-    def _begin_wave(self, session: ClientSession, request: Callable[[], None]) -> None:
+    def _begin_wave(
+        self, session: ClientSession, request: Callable[[], None], reaching: Reaching = None
+    ) -> None:
         """Call `request` after a wave, unless another process of the client is here by then.
 
         That one numbers its requests anew.
@@ -506,7 +510,7 @@ class ClientRequests:
             if self._clients.by_name.get(session.name) is session and session.epoch == epoch:
                 request()
 
-        self._network.begin_wave(arrived)
+        self._network.begin_wave(arrived, reaching)
 
     def refuse(self, sender: Peer, message: FromClient, error: KbnError) -> None:
         """Tell a client what was wrong with its message."""
