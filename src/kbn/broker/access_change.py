@@ -135,7 +135,7 @@ class AccessChange:
         self._clients.traffic.withdraw(session, refused, is_over=False)
         for id, error in refused.items():
             self._outbox.work.done += SENT
-            self._requests.withdraw_subscription(session, id, error)
+            self._requests.subscribing.withdraw_subscription(session, id, error)
             yield
         yield from self._withdrawing_advertisements(session)
         # What is on its way belongs to what is withdrawn.
@@ -148,7 +148,7 @@ class AccessChange:
             self._outbox.work.done += RECONSIDERED
             attributes = {c.attribute for filter in advertisement.filters for c in filter}
             if (error := _objection(check, attributes)) is not None:
-                self._requests.withdraw_advertisement(session, id, error)
+                self._requests.subscribing.withdraw_advertisement(session, id, error)
                 yield
             elif number % AT_ONCE == 0:
                 yield

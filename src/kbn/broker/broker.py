@@ -61,7 +61,7 @@ from kbn.broker.administration import (
 from kbn.broker.broker_facts import BrokerFacts
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
-from kbn.broker.client_requests import ClientRequests, Network
+from kbn.broker.client_requests import ClientRequests
 from kbn.broker.client_session import ClientSession
 from kbn.broker.fields import check_name
 from kbn.broker.heartbeat import Heartbeat
@@ -72,6 +72,7 @@ from kbn.broker.messages import AnyMessage, Connect, Envelope, Peer, Send
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_messages import NeighbourMessages
+from kbn.broker.network import Network
 from kbn.broker.occurrences import Occurrence
 from kbn.broker.ontology_change import OntologyChange
 from kbn.broker.parts import parts_of
@@ -363,7 +364,7 @@ class Broker:
         """Whether a notification can be handled now; if not, it is matched first, in steps."""
         if self._router.has_matched(content):
             return True
-        if sender.kind == "client" and self._requests.is_refused(content, sender.name):
+        if sender.kind == "client" and self._requests.publishing.is_refused(content, sender.name):
             return True
         return self._router.is_ready_for(content, sender)
 

@@ -43,6 +43,8 @@ VERSION = 1
 REFUGES_MAX = 16
 SOUGHT_MAX = 64
 """So many brokers are sought by one wave; others wait for the next."""
+TERMS_TOLD_MAX = 8
+"""So many unknown terms are told in one message."""
 STRANDS_OF_CLIENTS = 1 << 31
 """Strands from here on are those of brokers."""
 
@@ -340,14 +342,36 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
     ontology: Text
 
 
+class TermNote(Struct, frozen=True, array_like=True):
+    """A term of a notification that the broker's ontology does not know as what it is used for.
+
+    `kind` and `iri` are as the notification has them; `reason` is a sentence about it.
+
+    >>> str(TermNote("x", "class", "animals:Cw", "x: the ontology defines no class <animals:Cw>"))
+    'x: the ontology defines no class <animals:Cw>'
+    """
+
+    attribute: NameOrNone
+    kind: NameOrNone
+    iri: Text
+    reason: Text
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class Grant(Message, frozen=True, tag="grant"):
     """So many notifications, in all since `Connect`, may be published; also the answer to `Alive`.
 
-    `dropped` is as in `Deliver`: who was to get nothing else is told by this.
+    `dropped` is as in `Deliver`: who was to get nothing else is told by this. Of what was published
+    since `Connect`, so many notifications had terms that are `unknown`; some of these, which were
+    not told before, are the `terms`.
     """
 
     total: Sequence
     dropped: Sequence = 0
+    unknown: Sequence = 0
+    terms: Annotated[tuple[TermNote, ...], Meta(max_length=TERMS_TOLD_MAX)] = ()
 
 
 # Between brokers, about the link.

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.wanted import Key, Listing, Wanted
-from kbn.filters import Filter, Notification, Subscription
+from kbn.filters import Filter, Notification, Subscription, UnknownTerm
 from kbn.matching import Matcher, Meter, Poset
 from kbn.ontology import Ontology
 
@@ -244,6 +244,10 @@ class RoutingTable(Register):
         self._wanting.clear()
         for listing in list(self._listings):
             listing.begin_again(fresh)
+
+    def unknown_terms(self, notification: Notification, at_most: int) -> tuple[UnknownTerm, ...]:
+        """The terms of a notification that nobody can make sense of; see `Matcher`."""
+        return self._matcher.unknown_terms(notification, at_most=at_most)
 
     def match(self, notification: Notification) -> Wanted:
         """Who wants it."""

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Explanation, Notification, Subscription, explain
+from kbn.filters import (
+    Explanation,
+    Notification,
+    Subscription,
+    TermCheck,
+    UnknownTerm,
+    explain,
+)
 from kbn.matching.bulk_load import BulkLoad, checked_key, in_chunks
 from kbn.matching.indexed_subscriptions import Given, IndexedSubscriptions
 from kbn.matching.matches import Matches
 from kbn.matching.metering import Meter
 from kbn.matching.parted_match import PartedMatch
-from kbn.ontology import Ontology
+from kbn.matching.unsuited_terms import classes_for_individuals
+from kbn.ontology import Ontology, Term
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +62,7 @@ class Matcher:
 
     def __init__(self, ontology: Ontology | None = None) -> None:
         self._held = IndexedSubscriptions(ontology)
+        self._terms = TermCheck(ontology)
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -208,6 +218,34 @@ class Matcher:
         """
         return explain(self.subscription(key), notification, self.ontology)
 
+    def unknown_terms(
+        self, notification: Notification | Mapping[str, Any], *, at_most: int | None = None
+    ) -> tuple[UnknownTerm, ...]:
+        """The terms of a notification that the ontology does not know as what they are used for.
+
+        And the classes that no subscription accepts where some ask for individuals. Most often each
+        is a mistake, because of which nobody gets the notification.
+
+        >>> from kbn import Class, Ontology, data
+        >>> matcher = Matcher(Ontology.load(data.path("animals")))
+        >>> matcher.add("x @= animals:Mammal", "ann")
+        >>> print(matcher.unknown_terms({"x": Class("animals:Cow")})[0])
+        x: <animals:Cow> is a class, and subscriptions ask for an individual here (@=); @> asks ...
+        """
+        if self._terms.is_idle:
+            return ()
+        given = notification if type(notification) is Notification else Notification(notification)
+        named = self._terms.terms_of(given.attributes)
+        return self._unknown_among(named, at_most) if named else ()
+
+    @_in_turn
+    def _unknown_among(
+        self, named: list[tuple[str, Term]], at_most: int | None
+    ) -> tuple[UnknownTerm, ...]:
+        unknown = self._terms.unknown_among(named)
+        found = chain(unknown, classes_for_individuals(self._held.index.table, named))
+        return tuple(dict.fromkeys(islice(found, at_most)))
+
     @property
     def constant_bytes(self) -> int:
         """About what the constants take that were ever asked for, also of what was removed."""
@@ -226,4 +264,5 @@ def subscriptions_of(matcher: Matcher) -> IndexedSubscriptions:
 def _matcher_of(held: IndexedSubscriptions) -> Matcher:
     matcher = Matcher.__new__(Matcher)
     matcher._held = held
+    matcher._terms = TermCheck(held.ontology)
     return matcher

@@ -188,6 +188,11 @@ class ValueIndex:
         return self._elements
 
     @property
+    def asks_for_individuals(self) -> bool:
+        """Whether some constraint takes individuals only."""
+        return any(operator in _OF_INDIVIDUALS for operator, _ in self._terms)
+
+    @property
     def has_only_elements(self) -> bool:
         """Whether a bag's hits are the union of its elements' and of what every bag hits."""
         return not (self._has_equal_bags or self._unlisted_bags)
@@ -334,6 +339,7 @@ def _common(operands: dict[Any, int], accepted: Any) -> list[int]:
 # The kind of operand an operator takes when it is not the kind of the value.
 _OPERAND_KIND = {Operator.ISA: "class"}
 
+_OF_INDIVIDUALS = (Operator.ISA, Operator.ONT_PROP)
 _TERM_OPERATORS = (
     Operator.EQUIV,
     Operator.MORE_SPECIFIC,

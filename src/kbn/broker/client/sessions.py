@@ -73,6 +73,7 @@ class BrokerSessions:
         """Tell a broker who we are."""
         session.state = "connecting"
         session.told_stored = self._publisher.stored_up_to
+        session.told_unknown = 0
         settings = self.settings
         self.send(
             session,
