@@ -49,6 +49,9 @@ class Matcher:
     Agrees with `Subscription.matches` for every input, whatever was added and removed before; it is
     only faster. Threads may share one: their calls take turns.
 
+    An index that has doubled, or lost half of what it had, is made anew by the call that finds it
+    so. With `in_parts` a large one is made anew in steps: while it `is_renewing`, call `renew`.
+
     >>> from kbn import Matcher, Notification, Subscription
     >>> matcher = Matcher()
     >>> matcher.add(Subscription.parse('price < 20 and kind = "book"'), "ann")
@@ -60,8 +63,8 @@ class Matcher:
     0
     """
 
-    def __init__(self, ontology: Ontology | None = None) -> None:
-        self._held = IndexedSubscriptions(ontology)
+    def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:
+        self._held = IndexedSubscriptions(ontology, in_parts=in_parts)
         self._terms = TermCheck(ontology)
 
     def __len__(self) -> int:
@@ -125,6 +128,25 @@ class Matcher:
     def remove(self, key: Hashable) -> None:
         """Remove the subscription added under `key`."""
         self._held.remove(key)
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the index is being made anew, in parts."""
+        return self._held.is_renewing
+
+    @_in_turn
+    def renew(self) -> int:
+        """Do a step of making the index anew; about how many microseconds it took.
+
+        >>> matcher = Matcher(in_parts=True)
+        >>> for n in range(5_000): matcher.add(f"price < {n}", n)
+        >>> matcher.is_renewing
+        True
+        >>> while matcher.is_renewing: took = matcher.renew()
+        >>> len(matcher.match({"price": 10}))
+        4989
+        """
+        return self._held.renew()
 
     @_in_turn
     def match(self, notification: Notification | Mapping[str, Any]) -> Matches:

@@ -44,7 +44,7 @@ from kbn.filters import (
     with_known_kind,
 )
 from kbn.matching.affixes import AFFIXES
-from kbn.matching.hierarchy_shares import HierarchyShares
+from kbn.matching.hierarchy_shares import HierarchyShares, is_about_hierarchy
 from kbn.matching.known_values import KNOWN_BYTES_MAX, KnownValues
 from kbn.matching.memos import ENTRY_BYTES, Memo, Memory
 from kbn.matching.memos import bytes_of as bytes_of_value
@@ -404,6 +404,9 @@ def bytes_of(operand: Any) -> int:
     return TOKEN_BYTES + (sum(map(bytes_of, operand.items)) if isinstance(operand, Bag) else 0)
 
 
+_BY_ONTOLOGY = -1.0  # in place of a share
+
+
 class TokenTable:
     """Every token, the constraint it stands for, and the index of each attribute."""
 
@@ -415,6 +418,8 @@ class TokenTable:
         self.memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self.peers = array("i")  # of each token, the number of its attribute and operator
         self._peer_numbers: dict[tuple[str, Any], int] = {}
+        self._peer_shares = array("d")  # of each such number: 1, or how its tokens are guessed
+        self._guessed = array("d")  # of each token, its share, if that is no matter of its peers
         self._tokens: dict[Constraint, int] = {}
         self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
@@ -475,7 +480,12 @@ class TokenTable:
 
     def _enter_peer(self, attribute: str, operator: Any) -> None:
         numbers = self._peer_numbers
-        self.peers.append(numbers.setdefault((attribute, operator), len(numbers)))
+        number = numbers.setdefault((attribute, operator), len(numbers))
+        self.peers.append(number)
+        if number == len(self._peer_shares):
+            is_presence = isinstance(operator, Family) or operator is Operator.EXISTS
+            by_ontology = not is_presence and is_about_hierarchy(operator)
+            self._peer_shares.append(1.0 if is_presence else _BY_ONTOLOGY if by_ontology else 0.0)
 
     def selectivity(self) -> NDArray[np.float64]:
         """Per token, a guess at the share of notifications that hit it.
@@ -484,21 +494,26 @@ class TokenTable:
         what is above or below one, else over the operands asked for with the same operator on the
         same attribute. Presence and family select nothing.
         """
+        self.guess_shares(len(self.peers))
         peers = np.array(self.peers, np.int64)
         shares = 1 / np.maximum(np.bincount(peers, minlength=len(self._peer_numbers)), 1)
-        guesses = HierarchyShares(self.ontology)
-        asked = []
-        for (_, operator), peer in self._peer_numbers.items():
-            if isinstance(operator, Family) or operator is Operator.EXISTS:
-                shares[peer] = 1.0
-            elif guesses.is_about(operator):
-                asked.append(peer)
         found: NDArray[np.float64] = shares[peers]
-        for token in np.flatnonzero(np.isin(peers, asked)).tolist() if asked else ():
-            constraint = self.constraints[token]
-            assert constraint is not None  # those of a family are not asked
-            found[token] = guesses.share(constraint) or found[token]
-        return found
+        guessed = np.frombuffer(self._guessed, np.float64)
+        return np.where(guessed > 0, guessed, found)
+
+    def guess_shares(self, most: int) -> bool:
+        """Guess what the ontology says of some tokens that came since; whether more are left."""
+        first = len(self._guessed)
+        peers = np.array(self.peers[first : first + most], np.int64)
+        shares = np.array(self._peer_shares, np.float64)[peers]
+        by_ontology = np.flatnonzero(shares == _BY_ONTOLOGY).tolist()
+        guesses = HierarchyShares(self.ontology) if by_ontology else None
+        for place in by_ontology:
+            constraint = self.constraints[first + place]
+            assert constraint is not None and guesses is not None
+            shares[place] = guesses.share(constraint) or 0.0
+        self._guessed.frombytes(shares.tobytes())
+        return len(self._guessed) < len(self.constraints)
 
     def index(self, attribute: str) -> ValueIndex:
         index = self.attributes.get(attribute)
