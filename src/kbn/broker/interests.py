@@ -281,6 +281,7 @@ class Interests:
 
         Nobody waits for an index that is made anew.
         """
+        self._work.done += register.take_spent()
         if register.is_renewing and (is_table := register is self.table) not in self._renewing:
             self._renewing.add(is_table)
             self.start(self._renew(register), None)
@@ -292,7 +293,7 @@ class Interests:
         self._finishing.add(finishing)
         while register.has_more and (register is self.table or register is self.advertisements):
             to_tell = register.go_on()
-            self._work.done += MOVED
+            self._work.done += MOVED + register.take_spent()
             if to_tell is not None:
                 self._send(*to_tell)
             yield

@@ -36,6 +36,7 @@ class Register:
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
         self._unfinished: dict[str, Announcements] = {}
+        self._spent = 0  # on proofs, as far as it was counted
         # Neighbours that are not told of each other's (see `broker_move.py`).
         self.apart: frozenset[str] = frozenset()
 
@@ -91,6 +92,11 @@ class Register:
         if announcements.has_more:
             self._unfinished[name] = announcements
         return None if announce is None else (name, announce)
+
+    def take_spent(self) -> int:
+        """What was spent on proofs since the last time, in units of work."""
+        before, self._spent = self._spent, sum(each.spent for each in self._told.values())
+        return max(0, self._spent - before)
 
     @property
     def is_renewing(self) -> bool:
