@@ -7,12 +7,14 @@ What they publish is in `client_publishing.py`, what they want and advertise in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import assert_never
 
 from kbn.broker.access import NotConnectedError, Permission
 from kbn.broker.administration import AdminBody, AdminResult, LoadOntology
 from kbn.broker.changes import Changes
 from kbn.broker.client_answers import ClientAnswers
+from kbn.broker.client_explaining import ClientExplaining
 from kbn.broker.client_publishing import ClientPublishing
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
@@ -31,6 +33,7 @@ from kbn.broker.messages import (
     Credit,
     DeliverAck,
     Done,
+    Explain,
     FromClient,
     Hops,
     Leave,
@@ -80,6 +83,9 @@ class ClientRequests:
             network, settings, outbox, clients, interests, contents, answers
         )
         self.subscribing = ClientSubscribing(outbox, clients, interests, answers, changes)
+        self.explaining = ClientExplaining(
+            outbox, interests, self.publishing, self.subscribing.read, network.begin_chore
+        )
         self._network = network
         self._settings = settings
         self._outbox = outbox
@@ -131,17 +137,20 @@ class ClientRequests:
             case Unadvertise(id):
                 self.subscribing.unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
-            case Barrier(request):
+            case Barrier(request, reaching):
                 self._outbox.send_all(peer, grants_of(session))
                 reached = BarrierReached(request)
-                self.answers.after_wave(session, lambda: self._outbox.send(peer, reached))
-            case Leave(request):
-                self._leave(session, request)
+                answer = partial(self._outbox.send, peer, reached)
+                self.answers.after_wave(session, answer, reaching)
+            case Leave():
+                self._leave(session, message)
             case AdminRequest(request, body):
                 session.permission.check_manage()
                 if isinstance(body, LoadOntology):
                     session.permission.check_ontologies()
                 self._outbox.send(peer, AdminReply(request, self.administer(body)))
+            case Explain():
+                self.explaining.explain(message, session)
             case Hops():
                 self._clients.hops.told(message, session)
                 self._changes.of_hops(session.name)
@@ -200,6 +209,7 @@ class ClientRequests:
             in_order=self._network.keeps_order(),
             dropped=session.deliveries.dropped,
             refused=publications.refused,
+            explains=True,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:
@@ -230,10 +240,11 @@ class ClientRequests:
         session = self._clients.restore(kept, permission)
         self.subscribing.restore(session, kept)
 
-    def _leave(self, session: ClientSession, request: int) -> None:
-        if session.leaving != request:
-            session.leaving = request
-            self.answers.after_wave(session, lambda: self._drained(session, request))
+    def _leave(self, session: ClientSession, leave: Leave) -> None:
+        if session.leaving != leave.request:
+            session.leaving = leave.request
+            drained = partial(self._drained, session, leave.request)
+            self.answers.after_wave(session, drained, leave.reaching)
 
     def _drained(self, session: ClientSession, request: int) -> None:
         """All that was on its way to a leaving client is here; nothing more need come.

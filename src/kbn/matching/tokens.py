@@ -56,7 +56,9 @@ MEMO_BYTES_MAX = 64 << 20  # of what is remembered of all attributes together
 ELEMENTS = 64  # of a bag that are looked at together
 GATHERED = 8_192  # tokens, likewise
 MANY = 8  # tokens that are gathered, and looked at by a kernel, for a unit
-LOOKED_UP = 10  # what it costs to find out what one value hits, besides what has to be asked
+# What it costs to find out what one value hits, besides what has to be asked: in general, and
+# where only equality and presence are asked for.
+LOOKED_UP, LOOKED_UP_BY_KEY = 10, 2
 
 TERM_FAMILIES = (Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL)
 
@@ -169,8 +171,13 @@ class ValueIndex:
             meter = current()
             if meter is None:
                 return self._worked_out(known, value)
-            found = meter.ask((self, known), LOOKED_UP, lambda: self._worked_out(known, value))
+            cost = LOOKED_UP_BY_KEY if self._is_found_by_key(value) else LOOKED_UP
+            found = meter.ask((self, known), cost, lambda: self._worked_out(known, value))
         return found
+
+    def _is_found_by_key(self, value: Any) -> bool:
+        plain = value.__class__ in _PLAIN
+        return plain and not (self._orders or self._affixes or self._unlisted)
 
     def _worked_out(self, known: Any, value: Any) -> tuple[int, ...]:
         found = tuple(self._hits_of_scalar(value))
@@ -335,6 +342,8 @@ def _common(operands: dict[Any, int], accepted: Any) -> list[int]:
         return [token for operand, token in operands.items() if operand in accepted]
     return [operands[operand] for operand in accepted if operand in operands]
 
+
+_PLAIN = frozenset((bool, int, float, str))
 
 # The kind of operand an operator takes when it is not the kind of the value.
 _OPERAND_KIND = {Operator.ISA: "class"}
