@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Lost,
         Moved,
         OntologyChanged,
+        TermsUnknown,
     )
     from kbn.broker.client_session import ClientSession
     from kbn.broker.fields import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Credit,
         Deliver,
         Envelope,
+        Explained,
         Forward,
         Frame,
         Grant,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         Refused,
         Send,
         Subscribe,
+        TermNote,
         Who,
     )
     from kbn.broker.node import effects as node_effects
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from kbn.broker.node.node import Node
     from kbn.broker.node.settings import LinkTo, NodeSettings, ServerLimits
     from kbn.broker.routing_table import RoutingTable
+    from kbn.broker.settings import UnknownTermsMode
     from kbn.broker.sqlite_advice import advice
     from kbn.broker.sqlite_store import SqliteStore
     from kbn.broker.storage import VERSIONS as STORE_VERSIONS
@@ -123,6 +127,7 @@ __all__ = [
     "Effect",
     "Entry",
     "Envelope",
+    "Explained",
     "Failed",
     "Forward",
     "Frame",
@@ -159,8 +164,11 @@ __all__ = [
     "StoreError",
     "StoreVersion",
     "Subscribe",
+    "TermNote",
+    "TermsUnknown",
     "Topology",
     "TrialRequest",
+    "UnknownTermsMode",
     "Who",
     "WireVersion",
     "WireVersions",
@@ -221,6 +229,7 @@ __getattr__ = on_first_use(
         "Effect": "kbn.broker.client",
         "Entry": "kbn.broker.access_rules",
         "Envelope": "kbn.broker.messages",
+        "Explained": "kbn.broker.messages",
         "Failed": "kbn.broker.client",
         "Forward": "kbn.broker.messages",
         "Frame": "kbn.broker.messages",
@@ -241,6 +250,9 @@ __getattr__ = on_first_use(
         "NotAllowedError": "kbn.broker.access",
         "NotificationId": "kbn.broker.messages",
         "OntologyChanged": "kbn.broker.client",
+        "TermsUnknown": "kbn.broker.client",
+        "TermNote": "kbn.broker.messages",
+        "UnknownTermsMode": "kbn.broker.settings",
         "Peer": "kbn.broker.messages",
         "Permission": "kbn.broker.access",
         "Publish": "kbn.broker.messages",

@@ -41,10 +41,16 @@ from kbn.broker.fields import (
 
 VERSION = 1
 REFUGES_MAX = 16
+SOUGHT_MAX = 64
+"""So many brokers are sought by one wave; others wait for the next."""
+TERMS_TOLD_MAX = 8
+"""So many unknown terms are told in one message."""
 STRANDS_OF_CLIENTS = 1 << 31
 """Strands from here on are those of brokers."""
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
+# Brokers to be reached, whoever else cannot be; None: everybody is.
+Reaching: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=SOUGHT_MAX)] | None
 ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 
@@ -119,6 +125,35 @@ class Message(Struct, frozen=True, array_like=True, tag=True):
     """What every message is."""
 
 
+class TermNote(Struct, frozen=True, array_like=True):
+    """A term of a notification that the broker's ontology does not know as what it is used for.
+
+    `kind` and `iri` are as the notification has them; `reason` is a sentence about it. `known_as`
+    are the kinds that the ontology knows it as.
+
+    >>> str(TermNote("x", "class", "animals:Cw", "x: the ontology defines no class <animals:Cw>"))
+    'x: the ontology defines no class <animals:Cw>'
+    """
+
+    attribute: NameOrNone
+    kind: NameOrNone
+    iri: Text
+    reason: Text
+    known_as: tuple[NameOrNone, ...] = ()
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class VerdictNote(Struct, frozen=True, array_like=True):
+    """What one constraint, in JSON, says about a notification; `links` are those of an ontology."""
+
+    constraint: str
+    accepted: bool
+    reason: Text
+    links: tuple[tuple[str, str, str, str], ...] = ()
+
+
 Ranges: TypeAlias = tuple[tuple[Number, Number], ...]  # the first and last of each
 
 # From a client.
@@ -180,15 +215,21 @@ class Unadvertise(Message, frozen=True, tag="unadvertise"):
 
 
 class Barrier(Message, frozen=True, tag="barrier"):
-    """Answer `BarrierReached` when what I said so far is in force in the whole network."""
+    """Answer `BarrierReached` when what I said so far is in force in the whole network; or with
+    `reaching`, in all of it that can be reached now, if these brokers are there.
+    """
 
     request: Number
+    reaching: Reaching = None
 
 
 class Leave(Message, frozen=True, tag="leave"):
-    """Deliver what is still on its way to me, then forget me and say `Left`."""
+    """Deliver what is still on its way to me, then forget me and say `Left`; `reaching` is meant as
+    in `Barrier`.
+    """
 
     request: Number
+    reaching: Reaching = None
 
 
 class DeliverAck(Message, frozen=True, tag="deliver-ack"):
@@ -208,6 +249,20 @@ class AdminRequest(Message, frozen=True, tag="admin-request"):
 
     request: Number
     body: AdminBody
+
+
+class Explain(Message, frozen=True, tag="explain"):
+    """Say why a subscription accepts a notification with this content, or why it does not.
+
+    It is the client's own of that number; 0 is the one in `text`, as in `Subscribe`. Brokers that
+    say `explains` in `ConnAck` answer with `Explained`.
+    """
+
+    request: Number
+    content: bytes
+    subscription: Number = 0
+    text: str = ""
+    is_text: bool = False
 
 
 class Hops(Message, frozen=True, tag="hops"):
@@ -232,7 +287,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
     `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
     the deliveries to this client that were dropped, as in `Deliver`; of what is `taken`, some was
-    `refused`, as in `PubAck`.
+    `refused`, as in `PubAck`; one that `explains` can be asked to `Explain`.
     """
 
     broker: Name
@@ -246,6 +301,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     version: Number = VERSION
     dropped: Sequence = 0
     refused: Ranges = ()
+    explains: bool = False
 
 
 class PubAck(Message, frozen=True, tag="puback"):
@@ -275,6 +331,14 @@ class AdminReply(Message, frozen=True, tag="admin-reply"):
 
     request: Number
     body: AdminResult
+
+
+class Explained(Message, frozen=True, tag="explained"):
+    """What was asked with `Explain`: filter by filter what each constraint says."""
+
+    request: Number
+    filters: tuple[tuple[VerdictNote, ...], ...]
+    unknown: Annotated[tuple[TermNote, ...], Meta(max_length=TERMS_TOLD_MAX)] = ()
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -333,11 +397,15 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
 class Grant(Message, frozen=True, tag="grant"):
     """So many notifications, in all since `Connect`, may be published; also the answer to `Alive`.
 
-    `dropped` is as in `Deliver`: who was to get nothing else is told by this.
+    `dropped` is as in `Deliver`: who was to get nothing else is told by this. Of what was published
+    since `Connect`, so many notifications had terms that are `unknown`; some of these, which were
+    not told before, are the `terms`.
     """
 
     total: Sequence
     dropped: Sequence = 0
+    unknown: Sequence = 0
+    terms: Annotated[tuple[TermNote, ...], Meta(max_length=TERMS_TOLD_MAX)] = ()
 
 
 # Between brokers, about the link.
@@ -452,20 +520,28 @@ class Complete(Message, frozen=True, tag="complete"):
 class Wave(Message, frozen=True, tag="wave"):
     """Pass on, and answer `Echo` when all you passed it to have.
 
-    The waves of a broker's own move are numbered apart from those that serve barriers.
+    The waves of a broker's own move are numbered apart from those that serve barriers. With
+    `seeks`, answer also when all have that can be reached now, and which of these were there.
     """
 
     origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
+    seeks: Reaching = None
 
 
 class Echo(Message, frozen=True, tag="echo"):
+    """Everybody behind me has had the wave, or everybody that can be reached (`is_partial`); of the
+    brokers that it seeks, these were `found`.
+    """
+
     origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
+    found: Annotated[tuple[Name, ...], Meta(max_length=SOUGHT_MAX)] = ()
+    is_partial: bool = False
 
 
 class Forward(Message, frozen=True, tag="forward"):
@@ -495,6 +571,7 @@ FromClient: TypeAlias = (
     | DeliverAck
     | Credit
     | AdminRequest
+    | Explain
     | Hops
     | Alive
 )
@@ -505,6 +582,7 @@ ToClient: TypeAlias = (
     | BarrierReached
     | Left
     | AdminReply
+    | Explained
     | Refused
     | Deliver
     | Redirect

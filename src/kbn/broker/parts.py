@@ -6,7 +6,7 @@ need: `ClientRequests`, `NeighbourMessages`, `Membership`, `Heartbeat`, `Ontolog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -51,9 +51,13 @@ class Parts:
     room: Room
     router: Router
 
-    def begin_wave(self, request: Callable[[], None]) -> None:
-        """Call `request` when all that was said before now has arrived everywhere."""
-        self.waves.begin(request, self.neighbours.names_in_tree())
+    def begin_wave(
+        self, request: Callable[[], None], reaching: Iterable[str] | None = None
+    ) -> None:
+        """Call `request` when all that was said before now has arrived everywhere, or in all of the
+        network that can be reached, these brokers with it.
+        """
+        self.waves.begin(request, self.neighbours.names_in_tree(), reaching)
 
 
 def parts_of(name: str, given: SettingsGiven) -> Parts:
@@ -75,14 +79,18 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
     neighbours.traffic.uses_advertisements = settings.advertisements
     neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
     interests = Interests(
-        RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
+        RoutingTable(
+            given.get("ontology"),
+            keeps_roots=given.get("keeps_roots", False),
+            by_equality=settings.advertisements,
+        ),
         neighbours.traffic.send,
         neighbours.by_name.get,
         outbox.work,
         gated=settings.advertisements,
     )
     waves = Waves(name, epoch, neighbours.traffic.send_wave)
-    room = Room(settings.broker_limits, store, outbox, clients.free_most)
+    room = Room(settings.broker_limits, store, outbox, clients.traffic.free_most)
     fan_outs = FanOuts(clients, store, sequences, aside, outbox.work)
     router = Router(store, outbox, clients, neighbours, interests, room, fan_outs)
     router.uses_advertisements = settings.advertisements

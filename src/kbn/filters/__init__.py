@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbn.filters.cloudevents import from_cloudevent, to_cloudevent
     from kbn.filters.covering import covers
     from kbn.filters.evaluation import accepts, operator_accepts
-    from kbn.filters.explanation import Explanation, Verdict, explain
+    from kbn.filters.explanation import Explanation, Verdict, explain, verdict
     from kbn.filters.files import (
         JSON_SUFFIXES,
         read_notifications,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
     from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
-    from kbn.filters.term_check import UnknownTerm, unknown_terms
+    from kbn.filters.term_check import TermCheck, UnknownTerm, unknown_terms
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
@@ -96,6 +96,7 @@ __all__ = [
     "Relation",
     "Subscription",
     "SubscriptionSize",
+    "TermCheck",
     "UnknownTerm",
     "Value",
     "Verdict",
@@ -138,6 +139,7 @@ __all__ = [
     "value_from_json",
     "value_key",
     "value_to_json",
+    "verdict",
     "with_known_kind",
 ]
 
@@ -152,6 +154,8 @@ __getattr__ = on_first_use(
         "Explanation": "kbn.filters.explanation",
         "Verdict": "kbn.filters.explanation",
         "explain": "kbn.filters.explanation",
+        "verdict": "kbn.filters.explanation",
+        "TermCheck": "kbn.filters.term_check",
         "UnknownTerm": "kbn.filters.term_check",
         "unknown_terms": "kbn.filters.term_check",
         "Family": "kbn.filters.values",

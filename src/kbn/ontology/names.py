@@ -26,7 +26,7 @@ from kbn.ontology.closest import local_name
 from kbn.ontology.compiled import Ontology
 from kbn.ontology.terms import Class, Individual, Property, Term
 
-__all__ = ["NameIndex", "fold"]
+__all__ = ["NameIndex", "fold", "telling_label"]
 
 _KINDS: tuple[type[Term], ...] = (Class, Individual, Property)
 _KIND_NAMES = ("term", *(kind.kind for kind in _KINDS))
@@ -55,6 +55,18 @@ def fold(text: str) -> str:
     if "&" in made:
         made = made.replace("&", " and ")
     return _SEPARATORS.sub(" ", made).strip()
+
+
+def telling_label(ontology: Ontology, iri: str) -> str | None:
+    """The label of a term where it says more than the last part of the IRI.
+
+    >>> telling_label(Ontology.empty(), "urn:x#C03") is None
+    True
+    """
+    label = ontology.label(iri)
+    if label is None or fold(label).replace(" ", "") == fold(local_name(iri)).replace(" ", ""):
+        return None
+    return label
 
 
 class _Entry(NamedTuple):
@@ -93,6 +105,26 @@ class NameIndex:
         """Whether several terms go by this name equally well, so that `find` takes the first."""
         ranked = self._ranked(text, kind)
         return len({term.iri for rank, term in ranked if rank == ranked[0][0]}) > 1
+
+    def search(self, text: str) -> tuple[tuple[Term, str], ...]:
+        """Every term with all words of `text` in one of its names, and that name; best first.
+
+        A word may be part of a word. Names that start so come first, then by how good the name is.
+        """
+        wanted = fold(text)
+        words = wanted.split()
+        if not words:
+            raise InvalidInputError("there is nothing to search for: give a word, or part of one")
+        found = sorted(
+            (name != wanted, not name.startswith(wanted), entry.tier, len(name), entry)
+            for name, entries in self._entries.items()
+            if all(word in name for word in words)
+            for entry in entries
+        )
+        best: dict[Term, str] = {}
+        for *_, entry in found:
+            best.setdefault(_KINDS[entry.kind](entry.iri), entry.text)
+        return tuple(best.items())
 
     def __len__(self) -> int:
         return len(self._entries)

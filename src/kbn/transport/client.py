@@ -18,14 +18,16 @@ from kbn.broker import (
     BrokerStatus,
     ClientCore,
     Effect,
+    TermNote,
     administration,
     content,
 )
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, Subscription
+from kbn.filters import Explanation, Notification, Subscription
 from kbn.transport.client_driver import ClientDriver, tls_problem
 from kbn.transport.client_options import ClientOptions
 from kbn.transport.dialling import ask_name
+from kbn.transport.explained import explanation_of
 from kbn.transport.feed import Feed
 from kbn.transport.item import Item
 
@@ -135,7 +137,8 @@ class Client:
             await client.publish({"price": 7}, durable=True)
 
         A broker that is slow, or away, makes this wait. When a broker refuses a notification that
-        is not durable, a later `publish` raises the error, or the end of `async with`.
+        is not durable, a later `publish` raises the error, or the end of `async with`. Terms that
+        the ontology of the broker does not know are told in the log, see `take_unknown_terms`.
         """
         core = self.core
         if self._driver.refusals:
@@ -170,6 +173,28 @@ class Client:
         taken = list(self._driver.refusals)
         self._driver.refusals.clear()
         return taken
+
+    def take_unknown_terms(self) -> list[TermNote]:
+        """What the broker said of terms in what was published that its ontology does not know::
+
+            await client.publish({"kind": Class("b:Fam")}, durable=True)
+            for note in client.take_unknown_terms():
+                print(note.attribute, note.iri, note)
+
+        Each term is told once on a connection. A durable notification is stored after that, so
+        what is wrong with it is here when `publish` returns; for others, wait for a `barrier`.
+        """
+        taken = list(self._driver.unknown_terms)
+        self._driver.unknown_terms.clear()
+        return taken
+
+    @property
+    def unknown_count(self) -> int:
+        """How many of the notifications published had terms that the ontology does not know::
+
+        print(client.unknown_count)
+        """
+        return self._driver.unknown_count
 
     def subscribe(self, subscription: Subscription | str) -> Feed:
         """Subscribe; the feed gives the notifications::
@@ -225,6 +250,29 @@ class Client:
         request, effects = self.core.admin(body)
         result: AdminResult = await self._asked("admin-request", request, effects)
         return result
+
+    async def explain(
+        self,
+        notification: Notification | Mapping[str, object],
+        subscription: Feed | Subscription | str | int,
+    ) -> Explanation:
+        """Ask the broker why a subscription accepts a notification, or why it does not::
+
+            feed = await client.subscribe("kind @> animals:Mammal and age < 3")
+            print(await client.explain({"kind": Class("animals:Cow"), "age": 7}, feed))
+
+        The subscription is one of this client's own, by its feed or number, or any that it may
+        have. What the broker says goes by the ontology of the broker; nothing is published.
+        """
+        given = notification if type(notification) is Notification else Notification(notification)
+        encoded = content.encode(given)
+        if isinstance(subscription, Feed | int):
+            id = subscription if isinstance(subscription, int) else subscription.id
+            request, effects = self.core.explain(encoded, id)
+        else:
+            text, is_text = _text(subscription)
+            request, effects = self.core.explain(encoded, 0, text, is_text=is_text)
+        return explanation_of(await self._asked("explain", request, effects), given)
 
     async def status(self) -> BrokerStatus:
         """What a person wants to know of the broker::

@@ -32,6 +32,7 @@ from kbn.broker.client.effects import (
     Effect,
     Failed,
     OntologyChanged,
+    TermsUnknown,
 )
 from kbn.broker.client.handover import Handover
 from kbn.broker.client.move import ClientMove, MoveEvent
@@ -52,6 +53,8 @@ from kbn.broker.messages import (
     ConnAck,
     Deliver,
     Done,
+    Explain,
+    Explained,
     Grant,
     Left,
     Message,
@@ -62,10 +65,11 @@ from kbn.broker.messages import (
     Refused,
     ReportHops,
     Subscribe,
+    TermNote,
     ToClient,
 )
 from kbn.broker.number_ranges import Ranges
-from kbn.errors import LimitError
+from kbn.errors import InvalidInputError, LimitError
 
 REPEATED_MAX = 64
 
@@ -189,6 +193,18 @@ class ClientCore:
         self._sessions.ask(self._sessions.home, request, AdminRequest(request.number, body))
         return request.number, self._sessions.take_effects()
 
+    def explain(
+        self, content: bytes, subscription: int = 0, text: str = "", *, is_text: bool = True
+    ) -> tuple[int, list[Effect]]:
+        """Ask why a subscription, by its number or in a text, accepts a content, or why not."""
+        home = self._sessions.home
+        if not home.explains:
+            raise InvalidInputError(f"{home.broker} does not explain: upgrade that broker")
+        request = self._sessions.next_request("explain")
+        message = Explain(request.number, content, subscription, text, is_text)
+        self._sessions.ask(home, request, message)
+        return request.number, self._sessions.take_effects()
+
     def use_token(self, token: str) -> None:
         """Show another token from now on, whenever it connects."""
         self._sessions.use_token(token)
@@ -255,9 +271,11 @@ class ClientCore:
             case PubAck(number, refused):
                 if not session.is_former:  # what it has stored, another was sent again
                     self._stored(number, refused)
-            case Grant(total, dropped):
+            case Grant(total, dropped, unknown, terms):
                 if dropped > session.inbox.dropped:
                     self._handover.lost(dropped, session)
+                if unknown:
+                    self._told_unknown(unknown, terms, session)
                 if session is self._sessions.home:
                     self._publisher.grant(total)
                     self._mover.publish()
@@ -274,6 +292,9 @@ class ClientCore:
             case AdminReply(number, body):
                 if self._sessions.answered(Request("admin-request", number), session):
                     self._sessions.effects.append(Confirmed("admin-request", number, body))
+            case Explained(number):
+                if self._sessions.answered(Request("explain", number), session):
+                    self._sessions.effects.append(Confirmed("explain", number, message))
             case Refused():
                 self._refused(message, session)
             case Redirect():
@@ -318,6 +339,7 @@ class ClientCore:
             return
         session.state = "attached"
         session.granted = admitted.credit
+        session.explains = admitted.explains
         is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
         session.known_epoch = admitted.epoch
         session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)
@@ -352,6 +374,14 @@ class ClientCore:
             self._sessions.send_all(session, session.requests.sendable(REPEATED_MAX))
             if session is self._sessions.home:
                 self._sessions.send_all(session, self._publisher.repeat(REPEATED_MAX))
+
+    def _told_unknown(
+        self, unknown: int, terms: tuple[TermNote, ...], session: BrokerSession
+    ) -> None:
+        more = max(0, unknown - session.told_unknown)
+        session.told_unknown += more
+        if more or terms:
+            self._sessions.effects.append(TermsUnknown(more, terms))
 
     # Requests and answers.
 

@@ -180,7 +180,9 @@ class ClientMover:
         request = self._sessions.next_request("join")
         publisher = self._publisher
         self._sent_before_join = None if publisher.has_unconfirmed else publisher.sent_ever
-        session.requests.add(request, Barrier(request.number))
+        home = self._sessions.home
+        reaching = () if session is home else (home.broker,)
+        session.requests.add(request, Barrier(request.number, reaching))
 
     def _switch(self, old: BrokerSession, new: BrokerSession) -> None:
         """Everything now reaches the new broker too: it is home, and the old one lets us go."""
@@ -193,6 +195,7 @@ class ClientMover:
         self.leave_former()
         for request, message in old.requests.take("barrier", "admin-request"):
             self._sessions.ask(new, request, message)
+        self._give_up("explain", old)  # the new one may not know how
 
     def _abandon(self, old: BrokerSession, new: BrokerSession) -> None:
         """Be at home at the new broker, which may not know yet what comes; the old one is lost."""
@@ -201,9 +204,8 @@ class ClientMover:
         new.requests.holds_barriers = False
         for request, message in old.requests.take("barrier"):
             self._sessions.ask(new, request, message)
-        for request, _ in old.requests.take("admin-request"):
-            reason = f"{old.broker} is away"
-            self._sessions.effects.append(Failed(*request, "TransportError", reason))
+        self._give_up("admin-request", old)
+        self._give_up("explain", old)
         for request, _ in old.requests.take(*CHANGES):
             if not new.requests.is_waiting(request):
                 self._sessions.effects.append(Confirmed(*request))
@@ -213,6 +215,11 @@ class ClientMover:
             self._sessions.hang_up(old)
         if not new.requests.has("join"):
             self._ask_join(new)
+
+    def _give_up(self, what: str, old: BrokerSession) -> None:
+        for request, _ in old.requests.take(what):
+            reason = f"{old.broker} is away"
+            self._sessions.effects.append(Failed(*request, "TransportError", reason))
 
     def _leave_behind(self, session: BrokerSession, *, awaits_join: bool) -> None:
         subscribed = [each.id for each in self._subscriptions]

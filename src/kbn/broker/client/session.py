@@ -24,6 +24,7 @@ class BrokerSession:
     __slots__ = (
         "awaits_join",
         "broker",
+        "explains",
         "granted",
         "home_from",
         "inbox",
@@ -35,6 +36,7 @@ class BrokerSession:
         "state",
         "subscribed",
         "told_stored",
+        "told_unknown",
         "url",
     )
 
@@ -45,8 +47,10 @@ class BrokerSession:
         self.inbox = inbox
         self.requests = requests
         self.state: Literal["away", "connecting", "attached"] = "away"
+        self.explains = False  # whether it can be asked why something matches
         self.granted = 0  # how much may be published, when the connection began
         self.told_stored = 0  # of what we publish, when the connection began
+        self.told_unknown = 0  # notifications with unknown terms, since the connection began
         self.known_epoch = 0  # the epoch of the broker that was told our subscriptions
         self.is_former = False
         self.is_late = False
