@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.node import effects, events
 from kbn.broker.node.batch import Arrivals
+from kbn.broker.node.shares import Shares
 from kbn.filters import Notification
 
 BUDGET = 5_000
@@ -435,7 +437,11 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
         charged[peer] = charged.get(peer, 0) + units
 
     broker = Node(NodeSettings("b"), 1.0).broker
-    arrivals = Arrivals([(Alive(), ann)] * 3 + [(Alive(), ben)] * 2, broker, charge)
+    waiting: dict[Peer, deque[AnyMessage]] = {
+        ann: deque([Alive()] * 3),
+        ben: deque([Alive()] * 2),
+    }
+    arrivals = Arrivals(waiting, [(0, 1, ann), (0, 2, ben)], Shares(BUDGET), broker, charge)
     for n, _ in enumerate(arrivals):
         broker.work.done += 10
         if n == 3:
@@ -443,11 +449,13 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
     arrivals.charge_sender()
     assert charged == {ann: 30, ben: 10}
     arrivals.charge_sender()
+    assert list(waiting) == [ben], "what was not handed out waits"
+    arrivals = Arrivals(waiting, [(0, 1, ben)], Shares(BUDGET), broker, charge)
     for _ in arrivals:
         broker.work.done += 10
     broker.work.done += 7  # for nobody
     arrivals.charge_sender()
-    assert charged == {ann: 30, ben: 20}
+    assert charged == {ann: 30, ben: 20} and not waiting
 
 
 def test_a_client_that_must_rest_is_not_dropped_for_its_silence() -> None:

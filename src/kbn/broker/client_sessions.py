@@ -34,7 +34,7 @@ from kbn.broker.publisher_marks import PublisherMarks
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import INTEGER_MAX, KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
-from kbn.broker.work import BYTES_SENT, IDS_QUEUED, QUEUED, SENT, STORED
+from kbn.broker.work import BYTES_SENT, IDS_QUEUED, QUEUED, SENT, STORED, WRITTEN
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters import Subscription
 
@@ -418,8 +418,9 @@ class ClientSessions:
             ready = deliveries.take_sendable(SENT_AT_ONCE)
             self.delivered += len(ready)
             size = sum(len(each.envelope.content) for each in ready)
-            work.done += SENT * len(ready) + size // BYTES_SENT
-            self._outbox.send_all(session.peer, ready)
+            if ready:
+                work.done += WRITTEN + SENT * len(ready) + size // BYTES_SENT
+                self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):
