@@ -55,13 +55,13 @@ class Desk:
 
     def deliver(self, peer: Peer, number: int, publisher: ClientSession | None = None) -> None:
         kept = Kept(self.store, Envelope("eve", 1, number, 0.0, b"x" * 10))
-        self.clients.deliver(peer.name, [7], kept, publisher)
+        self.clients.traffic.deliver(peer.name, [7], kept, publisher)
 
     def said(self) -> list[AnyMessage]:
         return [send.message for send in self.outbox.take()]
 
     def sent(self) -> list[int]:
-        self.clients.send_ready()
+        self.clients.traffic.send_ready()
         return [m.envelope.number for m in self.said() if isinstance(m, Deliver)]
 
 
@@ -71,11 +71,11 @@ def test_no_more_is_sent_than_credit_and_room_allow() -> None:
     for number in (1, 2, 3, 4):
         desk.deliver(ANN, number)
     assert desk.sent() == [1, 2]
-    desk.clients.credit(4, ann)
+    desk.clients.traffic.credit(4, ann)
     ann.room_bytes = 5
     assert desk.sent() == [3], "the socket takes one more, and then it is full"
     ann.room_bytes = 100
-    desk.clients.credit(4, ann)
+    desk.clients.traffic.credit(4, ann)
     assert desk.sent() == [4]
 
 
@@ -94,14 +94,14 @@ def test_what_a_durable_client_has_not_acknowledged_is_sent_again() -> None:
     ann = desk.connect(ANN, durable=True)
     for number in (1, 2):
         desk.deliver(ANN, number)
-    desk.clients.send_ready()
+    desk.clients.traffic.send_ready()
     first, _ = [m for m in desk.said() if isinstance(m, Deliver)]
-    desk.clients.acked(first.number, ann)
+    desk.clients.traffic.acked(first.number, ann)
     desk.outbox.now = 101.0
-    desk.clients.deliver_again(after_s=5.0)
+    desk.clients.traffic.deliver_again(after_s=5.0)
     assert desk.sent() == []
     desk.outbox.now = 106.0
-    desk.clients.deliver_again(after_s=5.0)
+    desk.clients.traffic.deliver_again(after_s=5.0)
     assert desk.sent() == [2]
 
 
@@ -112,11 +112,11 @@ def test_a_full_client_stops_the_publisher_and_lets_it_go_when_it_has_room() -> 
         desk.deliver(ANN, number, bob)
     assert bob.publications.waits_for == {"ann"}
     bob.publications.published = 4
-    desk.clients.grant(bob)
-    desk.clients.send_ready()
+    desk.clients.flow.grant(bob)
+    desk.clients.traffic.send_ready()
     assert [type(each) for each in desk.said()] == [Deliver], "and no grant"
-    desk.clients.credit(9, ann)
-    desk.clients.send_ready()
+    desk.clients.traffic.credit(9, ann)
+    desk.clients.traffic.send_ready()
     assert [type(each) for each in desk.said()] == [Deliver, Deliver, Grant]
     assert bob.publications.waits_for == set()
 
@@ -133,11 +133,11 @@ def test_a_slow_client_that_is_forgotten_stops_nobody() -> None:
 def test_durable_publications_are_accepted_in_order_once_and_across_restarts() -> None:
     desk = Desk()
     bob = desk.connect(BOB, epoch=5)
-    accepts = desk.clients.accept
+    accepts = desk.clients.flow.accept
     assert not accepts(Publish(2, 0.0, b"", durable=True), bob), "one is missing"
     first = Publish(1, 0.0, b"", durable=True)
     assert accepts(first, bob)
-    desk.clients.handled(first, bob, is_refused=False)
+    desk.clients.flow.handled(first, bob, is_refused=False)
     assert not accepts(first, bob)
     assert desk.said() == [PubAck(1), PubAck(1)]
     desk.clients.by_name.clear()
@@ -149,19 +149,19 @@ def test_durable_publications_are_accepted_in_order_once_and_across_restarts() -
 def test_best_effort_publications_may_have_gaps_which_count() -> None:
     desk = Desk(publish_ahead=10)
     bob = desk.connect(BOB)
-    assert desk.clients.accept(Publish(4, 0.0, b""), bob)
-    assert not desk.clients.accept(Publish(3, 0.0, b""), bob)
+    assert desk.clients.flow.accept(Publish(4, 0.0, b""), bob)
+    assert not desk.clients.flow.accept(Publish(3, 0.0, b""), bob)
     assert bob.publications.published == 4
 
 
 def test_who_publishes_more_than_was_granted_is_refused_unless_it_was_stopped() -> None:
     desk = Desk(publish_ahead=1)
     bob = desk.connect(BOB)
-    assert desk.clients.accept(Publish(1, 0.0, b""), bob)
+    assert desk.clients.flow.accept(Publish(1, 0.0, b""), bob)
     with pytest.raises(LimitError, match="ahead of what was granted"):
-        desk.clients.accept(Publish(2, 0.0, b""), bob)
+        desk.clients.flow.accept(Publish(2, 0.0, b""), bob)
     bob.publications.waits_for.add("ann")
-    assert not desk.clients.accept(Publish(2, 0.0, b""), bob)
+    assert not desk.clients.flow.accept(Publish(2, 0.0, b""), bob)
 
 
 def test_a_client_has_left_when_it_is_drained_and_has_everything() -> None:
@@ -169,11 +169,11 @@ def test_a_client_has_left_when_it_is_drained_and_has_everything() -> None:
     ann = desk.connect(ANN, durable=True)
     desk.deliver(ANN, 1)
     ann.leaving = 9
-    desk.clients.drained(ann)
-    assert desk.clients.send_ready() == []
+    desk.clients.traffic.drained(ann)
+    assert desk.clients.traffic.send_ready() == []
     [delivery] = [m for m in desk.said() if isinstance(m, Deliver)]
-    desk.clients.acked(delivery.number, ann)
-    assert desk.clients.send_ready() == [ann]
+    desk.clients.traffic.acked(delivery.number, ann)
+    assert desk.clients.traffic.send_ready() == [ann]
 
 
 def test_a_redirect_is_told_and_kept_for_a_durable_client() -> None:
@@ -201,10 +201,10 @@ def test_subscribers_are_asked_for_hops_and_those_who_come_later_too() -> None:
     desk = Desk()
     ann, bob = desk.connect(ANN), desk.connect(BOB)
     desk.clients.add_subscription(ann, 1, Subscription.parse("k = 1"))
-    assert desk.clients.ask_for_hops(3.0, None) == 1
+    assert desk.clients.hops.ask(3.0, None) == 1
     assert desk.said() == [ReportHops(3.0)]
     desk.clients.add_subscription(bob, 1, Subscription.parse("k = 1"))
     assert desk.said() == [ReportHops(3.0)]
     assert desk.clients.subscribers() == ["ann", "bob"]
     with pytest.raises(LimitError, match="at most"):
-        desk.clients.told_hops(Hops(tuple((n, 1) for n in range(5000))), ann)
+        desk.clients.hops.told(Hops(tuple((n, 1) for n in range(5000))), ann)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kbn.broker import administration
-from kbn.broker.client_sessions import HOPS_REPORTED_MAX
 from kbn.broker.distances import COUNTED_MAX, PUBLISHERS_MAX, Distances
+from kbn.broker.hop_reports import LINES_MAX
 from kbn.broker.messages import ConnAck, Hops, Peer
 from kbn.simulation import Network
 
@@ -81,7 +81,7 @@ def test_a_report_that_is_too_long_is_refused() -> None:
     network.client("ann", "far")
     network.run()
     broker, ann = network.broker("far"), Peer("client", "ann")
-    sends = broker.receive(Hops(tuple((n, 1) for n in range(HOPS_REPORTED_MAX + 1))), ann, 0.0)
+    sends = broker.receive(Hops(tuple((n, 1) for n in range(LINES_MAX + 1))), ann, 0.0)
     assert [send.message.kind for send in sends if not isinstance(send.message, ConnAck)] == [  # type: ignore[union-attr]
         "LimitError"
     ]

@@ -136,7 +136,7 @@ MUTANTS: list[tuple[str, str, Callable[..., object], str]] = [
     ("terms", "kbn.simulation.network.Network.use_ontology", use_none, "never had"),
     (
         "terms",
-        "kbn.broker.client_requests.ClientRequests.subscriptions",
+        "kbn.broker.client_subscribing.ClientSubscribing.subscriptions",
         lambda requests: {},
         "never had",
     ),

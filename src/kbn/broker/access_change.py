@@ -52,7 +52,7 @@ class AccessChange:
         self._chores = router.chores
         self._fan_outs = router.fan_outs
         self._held: deque[ClientSession] = deque()
-        clients.look_at = self._look_at
+        clients.traffic.look_at = self._look_at
         requests.hold_to_permission = self._permission_changed
 
     def obey(self) -> None:
@@ -104,7 +104,7 @@ class AccessChange:
         self._chores.start(self._withdrawing())
 
     def _hold(self, session: ClientSession) -> None:
-        self._clients.hold_up(session)
+        self._clients.traffic.hold_up(session)
         self._chores.hold(session.peer)
         self._held.append(session)
         permission = session.permission
@@ -132,15 +132,15 @@ class AccessChange:
                 refused[id] = error
             if number % AT_ONCE == 0:
                 yield
-        self._clients.withdraw(session, refused, is_over=False)
+        self._clients.traffic.withdraw(session, refused, is_over=False)
         for id, error in refused.items():
             self._outbox.work.done += SENT
-            self._requests.withdraw_subscription(session, id, error)
+            self._requests.subscribing.withdraw_subscription(session, id, error)
             yield
         yield from self._withdrawing_advertisements(session)
         # What is on its way belongs to what is withdrawn.
         self._fan_outs.deliver_to(session.name)
-        self._clients.withdraw(session, refused, is_over=True)
+        self._clients.traffic.withdraw(session, refused, is_over=True)
 
     def _withdrawing_advertisements(self, session: ClientSession) -> Iterator[None]:
         check = session.permission.check_publish
@@ -148,7 +148,7 @@ class AccessChange:
             self._outbox.work.done += RECONSIDERED
             attributes = {c.attribute for filter in advertisement.filters for c in filter}
             if (error := _objection(check, attributes)) is not None:
-                self._requests.withdraw_advertisement(session, id, error)
+                self._requests.subscribing.withdraw_advertisement(session, id, error)
                 yield
             elif number % AT_ONCE == 0:
                 yield

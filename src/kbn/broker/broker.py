@@ -6,7 +6,7 @@ store before sending what came out.
 
 **Parts.** The broker is made of parts that write to one `Outbox` (`parts.py`):
 
-    ClientSessions     who is attached, and what each is sent          client_sessions.py
+    ClientSessions     who is attached, wants what, and is sent what   client_sessions.py
     NeighbourSessions  the neighbours, their links, queues and tree    neighbour_sessions.py
     Interests          who wants what, and who is told of it           interests.py
     Router             takes a notification to whom it is for          router.py
@@ -61,7 +61,7 @@ from kbn.broker.administration import (
 from kbn.broker.broker_facts import BrokerFacts
 from kbn.broker.broker_status import BrokerStatus
 from kbn.broker.changes import Changes
-from kbn.broker.client_requests import ClientRequests, Network
+from kbn.broker.client_requests import ClientRequests
 from kbn.broker.client_session import ClientSession
 from kbn.broker.fields import check_name
 from kbn.broker.heartbeat import Heartbeat
@@ -72,6 +72,7 @@ from kbn.broker.messages import AnyMessage, Connect, Envelope, Peer, Send
 from kbn.broker.mover import Mover, Surroundings
 from kbn.broker.neighbour import Neighbour
 from kbn.broker.neighbour_messages import NeighbourMessages
+from kbn.broker.network import Network
 from kbn.broker.occurrences import Occurrence
 from kbn.broker.ontology_change import OntologyChange
 from kbn.broker.parts import parts_of
@@ -352,7 +353,7 @@ class Broker:
     @property
     def has_more(self) -> bool:
         """Whether something is left to do, whatever else happens: `work_on` it, then `deliver`."""
-        return bool(self._router.chores) or self._clients.has_ready
+        return bool(self._router.chores) or self._clients.traffic.has_ready
 
     @property
     def busy_with(self) -> Container[Peer]:
@@ -363,7 +364,7 @@ class Broker:
         """Whether a notification can be handled now; if not, it is matched first, in steps."""
         if self._router.has_matched(content):
             return True
-        if sender.kind == "client" and self._requests.is_refused(content, sender.name):
+        if sender.kind == "client" and self._requests.publishing.is_refused(content, sender.name):
             return True
         return self._router.is_ready_for(content, sender)
 
@@ -381,7 +382,7 @@ class Broker:
     def deliver(self, now: float) -> list[Send]:
         """Send clients what waits for them, as far as this turn goes."""
         self._outbox.now = now
-        return self._finish() if self._clients.has_ready else self._outbox.take()
+        return self._finish() if self._clients.traffic.has_ready else self._outbox.take()
 
     def prematch(self, contents: Iterable[bytes]) -> None:
         """Read and match contents that are about to come, together: routing them is cheaper then.
@@ -413,7 +414,7 @@ class Broker:
             case MoveClients():
                 return self._move_clients(body)
             case CollectHops(every_s, clients):
-                return CollectingHops(self._clients.ask_for_hops(every_s, clients))
+                return CollectingHops(self._clients.hops.ask(every_s, clients))
             case Report():
                 if self.reporter is None:
                     raise InvalidInputError("this broker is not managed: it reports to nobody")

@@ -31,11 +31,11 @@ class BrokerFacts:
             "forwarded": parts.router.forwarded,
             "received": self._incoming.received,
             "dropped": self._incoming.dropped,
-            "published": self._requests.published,
-            "refused": self._requests.refused,
-            "matched": parts.clients.matched,
-            "delivered": parts.clients.delivered,
-            "lost": parts.clients.lost,
+            "published": self._requests.publishing.published,
+            "refused": self._requests.answers.refused,
+            "matched": parts.clients.traffic.matched,
+            "delivered": parts.clients.traffic.delivered,
+            "lost": parts.clients.traffic.lost,
             "set_aside": parts.aside.count,
         }
 

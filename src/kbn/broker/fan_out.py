@@ -176,7 +176,9 @@ class FanOuts:
 
     def _deliver(self, fan_out: FanOut, name: str) -> None:
         if name in self._clients.by_name:
-            self._clients.deliver(name, fan_out.targets[name], fan_out.kept, fan_out.publisher)
+            self._clients.traffic.deliver(
+                name, fan_out.targets[name], fan_out.kept, fan_out.publisher
+            )
 
     def _write_down(self, fan_out: FanOut, sender: Peer) -> None:
         """Have the store know whom a notification is still for."""

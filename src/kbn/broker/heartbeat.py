@@ -25,9 +25,9 @@ class Heartbeat:
         settings, now = self._settings, self._outbox.now
         if settings.retransmit_s is not None:
             self._neighbours.traffic.repeat_overdue(settings.retransmit_s)
-            self._clients.deliver_again(settings.retransmit_s)
-        self._clients.end_long_waits()
-        self._clients.forget_publishers()
+            self._clients.traffic.deliver_again(settings.retransmit_s)
+        self._clients.flow.end_long_waits()
+        self._clients.flow.forget_silent()
         self._room.look()
         since = now - self._beat_at
         if since >= settings.heartbeat_s:

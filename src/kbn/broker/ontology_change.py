@@ -27,7 +27,9 @@ class OntologyChange:
     def rebuilding(self, ontology: Ontology | None) -> Callable[[], RoutingTable]:
         """A function that makes the table anew; it may run in another thread meanwhile."""
         neighbours = self._neighbours.by_name.values()
-        return self._interests.rebuilding(ontology, self._requests.subscriptions(), neighbours)
+        return self._interests.rebuilding(
+            ontology, self._requests.subscribing.subscriptions(), neighbours
+        )
 
     def use(self, table: RoutingTable, digest: str) -> None:
         """Reason with the ontology of a table from now on.
@@ -38,9 +40,9 @@ class OntologyChange:
         self._contents.clear()
         self._requests.ontology = digest
         self._clients.tell_ontology(digest)
-        unknown = self._interests.use_table(table, self._requests.subscriptions())
+        unknown = self._interests.use_table(table, self._requests.subscribing.subscriptions())
         for (peer, id), error in unknown:
-            self._requests.refuse(peer, Subscribe(id, ""), error)
+            self._requests.answers.refuse(peer, Subscribe(id, ""), error)
         self._neighbours.use_ontology(digest)
         for neighbour in self._neighbours.by_name.values():
             self._membership.tell(self._interests.learn_again(neighbour), neighbour)

@@ -82,7 +82,7 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
         gated=settings.advertisements,
     )
     waves = Waves(name, epoch, neighbours.traffic.send_wave)
-    room = Room(settings.broker_limits, store, outbox, clients.free_most)
+    room = Room(settings.broker_limits, store, outbox, clients.traffic.free_most)
     fan_outs = FanOuts(clients, store, sequences, aside, outbox.work)
     router = Router(store, outbox, clients, neighbours, interests, room, fan_outs)
     router.uses_advertisements = settings.advertisements

@@ -53,7 +53,7 @@ class Router:
         self.fan_outs = fan_outs
         self._store = store
         self._outbox = outbox
-        self._clients = clients
+        self._deliver = clients.traffic.deliver
         self._neighbours = neighbours
         self._interests = interests
         self._room = room
@@ -92,7 +92,7 @@ class Router:
             self.pass_on(neighbour, kept)
         if self.fan_outs.is_small(targets.clients):
             for name, ids in targets.clients.items():
-                self._clients.deliver(name, ids, kept, publisher)
+                self._deliver(name, ids, kept, publisher)
         else:
             sender = publisher.peer if publisher is not None else Peer("broker", str(came_from))
             rest = self.fan_outs.begin(targets.clients, kept, publisher, sender)

@@ -1,11 +1,11 @@
 """Shares: who is served first when there is more to do than fits into a turn.
 
 Each connection has *spent* what its messages, and the long work that they began, have cost: the
-work of a turn is counted to whose it is. Whoever has spent least comes first. One that had nothing to
-say for a while has not saved anything by that: when it comes again, it counts as having spent what
-the one has that is being served. So one that says little comes next, however much the others want,
-and those that say much share the rest in equal parts. Nobody waits for ever: whoever is served gets
-ahead of those who are not.
+work of a turn is counted to whose it is. Whoever has spent least comes first. One that had nothing
+to say for a while has not saved anything by that: when it comes again, it counts as having spent
+what the one has that is being served. So one that says little comes next, however much the others
+want, and those that say much share the rest in equal parts. Nobody waits for ever: whoever is
+served gets ahead of those who are not.
 
 A connection that has just come has spent a little more: else it would pay to come anew for each
 heavy message. (This is start-time fair queueing, with the counted work of messages.)
