@@ -441,7 +441,9 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
         ann: deque([Alive()] * 3),
         ben: deque([Alive()] * 2),
     }
-    arrivals = Arrivals(waiting, [(0, 1, ann), (0, 2, ben)], Shares(BUDGET), broker, charge)
+    arrivals = Arrivals(
+        waiting, [(0, 1, ann, None), (0, 2, ben, None)], Shares(BUDGET), broker, charge
+    )
     for n, _ in enumerate(arrivals):
         broker.work.done += 10
         if n == 3:
@@ -450,7 +452,7 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
     assert charged == {ann: 30, ben: 10}
     arrivals.charge_sender()
     assert list(waiting) == [ben], "what was not handed out waits"
-    arrivals = Arrivals(waiting, [(0, 1, ben)], Shares(BUDGET), broker, charge)
+    arrivals = Arrivals(waiting, [(0, 1, ben, None)], Shares(BUDGET), broker, charge)
     for _ in arrivals:
         broker.work.done += 10
     broker.work.done += 7  # for nobody

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from kbn.broker.broker import Broker
 from kbn.broker.messages import AnyMessage, BestEffort, Forward, Frame, Peer, Publish
 from kbn.broker.node import notes
-from kbn.broker.node.connections import NodeConnections
+from kbn.broker.node.connections import NodeConnection, NodeConnections
 from kbn.broker.node.shares import Shares
 from kbn.broker.node.turn import Turn
 from kbn.broker.store import StoreError
@@ -24,7 +24,8 @@ AT_ONCE = 1_000  # units of work for one peer, before one that has spent less co
 PREMATCHED_BYTES = 1 << 17  # of contents matched together
 
 Arrived = tuple[AnyMessage, Peer]
-Line = list[tuple[float, int, Peer]]  # what each has spent, and its place among equals
+# By what each will have spent, and among equals by who came first.
+Line = list[tuple[float, int, Peer, NodeConnection | None]]
 
 
 class Batch:
@@ -102,8 +103,8 @@ class Batch:
         bound, shares = self._connections.bound, self._shares
         peers = ((peer, bound.get(peer)) for peer in self._waiting)
         return sorted(
-            (0.0 if connection is None else shares.of(connection), place, peer)
-            for place, (peer, connection) in enumerate(peers)
+            (0.0 if connection is None else shares.place(connection), n, peer, connection)
+            for n, (peer, connection) in enumerate(peers)
         )
 
     def _stumbled(self, message: AnyMessage, peer: Peer, error: Exception) -> None:
@@ -135,22 +136,22 @@ class Arrivals:
         self._work = broker.work
         self._broker = broker
         self._charge = charge
-        self._owing: Peer | None = None
+        self._owing: tuple[Peer, NodeConnection | None] | None = None
         self._since = self._work.done  # what is done from here on is owed
         self.current: Arrived
 
     def contents(self) -> list[bytes]:
         """The contents of the notifications that wait, of the first in line first."""
-        waiting = (message for _, _, peer in self._line for message in self._waiting[peer])
+        waiting = (message for _, _, peer, _ in self._line for message in self._waiting[peer])
         return [found for message in waiting if (found := content_of(message)) is not None]
 
     def __iter__(self) -> Iterator[Arrived]:
         work, waiting, line = self._work, self._waiting, self._line
         busy, is_ready = self._broker.busy_with, self._broker.is_ready_for
-        while line and work.done < work.limit:
-            spent, place, peer = heappop(line)
+        while line:
+            place, n, peer, connection = heappop(line)
             self.charge_sender()
-            self._owing, before, messages = peer, work.done, waiting[peer]
+            self._owing, before, messages = (peer, connection), work.done, waiting[peer]
             enough = min(work.limit, before + AT_ONCE) if line else work.limit
             while peer not in busy:
                 message = messages.popleft()
@@ -162,21 +163,27 @@ class Arrivals:
                     messages.appendleft(message)
                     waiting[peer] = messages
                     break
-                self._shares.serves(spent)
+                if connection is not None:
+                    self._shares.serves(connection.spent)
                 yield arrived
                 if content is not None:
                     self._broker.was_handled(content)
                 if not messages:
                     break
                 if work.done >= enough:
-                    heappush(line, (spent + work.done - before, place, peer))
+                    heappush(line, (place + work.done - before, n, peer, connection))
                     break
+            if work.done >= work.limit:
+                break
         self.charge_sender()
 
     def charge_sender(self) -> None:
         """Charge what the messages since have cost, also the one that was stumbled over."""
         if self._owing is not None and self._work.done > self._since:
-            self._charge(self._owing, self._work.done - self._since)
+            (peer, connection), units = self._owing, self._work.done - self._since
+            self._charge(peer, units)
+            if connection is not None:
+                connection.last_spent = units
         self._owing, self._since = None, self._work.done
 
 

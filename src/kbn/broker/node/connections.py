@@ -40,6 +40,7 @@ class NodeConnection:
     is_stalled: bool = False
     is_paused: bool = False
     spent: float = 0.0  # see `shares.py`
+    last_spent: int = 0
 
     @property
     def is_open_to_anybody(self) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FRAMES_AT_ONCE = 32
 FRAMES_TOGETHER = 512  # of all connections; where very many wait, each gets less at once
-FRAMES_AT_LEAST = 4
+FRAMES_AT_LEAST = 16
 FRAMES_ALONE = 128  # of a connection, while nothing waits on another
 BYTES_AT_ONCE = 1 << 14  # of a connection, and a frame
 FRAMES_MAX = 512

@@ -74,7 +74,7 @@ LATE_S = 2.0
 CHORES_SHARE, MESSAGES_SHARE = 0.25, 0.75
 # What messages and deliveries get at least, when something before them took more than its share;
 # and what is spent at most for reading messages before they are handled.
-SHARE_MIN, READING_SHARE = 0.125, 0.25
+SHARE_MIN, READING_SHARE = 0.2, 0.25
 
 
 class Node:
