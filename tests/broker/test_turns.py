@@ -653,3 +653,27 @@ def test_a_client_that_comes_back_with_other_rights_gives_up_what_it_may_not_hav
     assert list(turns.node.broker.clients["ann"].subscriptions) == [2]
     assert turns.delivered(ann) == []
     assert [each.reference for each in turns.heard[ann] if isinstance(each, Refused)] == [1]
+
+
+def test_an_index_that_has_doubled_is_made_anew_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbn.matching.indexed_subscriptions.AT_ONCE_MAX", 500)
+    turns = Turns()
+    client = turns.client("a")
+    table = turns.node.broker.table
+    texts = [f"k > {n} and l < {n} and m = {n}" for n in range(1_500)]
+    renewing = 0
+    for first in range(0, len(texts), 50):
+        some = texts[first : first + 50]
+        turns.say(client, *(Subscribe(first + n, text, True) for n, text in enumerate(some)))
+        while turns.node.has_more:
+            turns.turn()
+            renewing += table.is_renewing
+    assert renewing >= 2
+    assert not table.is_renewing
+    turns.say(client, Credit(10), published(1, 1_499))
+    turns.run()
+    for n in range(1_400):
+        turns.say(client, Unsubscribe(n))
+        turns.run()
+    assert not table.is_renewing
+    assert len(table) == 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbn.broker.messages import Echo, Wave
+from kbn.broker.messages import SOUGHT_MAX, Echo, Wave
 from kbn.broker.waves import Waves
 
 WAVE = Wave("far", 1, 7)
@@ -74,3 +74,137 @@ def test_a_wave_that_was_given_up_serves_nobody() -> None:
     second = part.waves.newest
     part.waves.echoed(Echo(second.origin, second.epoch, second.number), "a", [])
     assert served == ["second"]
+
+
+SEEKING = Wave("far", 1, 7, seeks=("b", "x"))
+
+
+def partial(*found: str) -> Echo:
+    return Echo("far", 1, 7, found=found, is_partial=True)
+
+
+def test_who_waits_for_the_dead_only_says_so_and_who_was_found() -> None:
+    part = Part()
+    part.waves.pass_on(SEEKING, "a", ["a", "c", "d"])
+    part.take()
+    part.waves.is_down("d", [])
+    assert part.take() == [], "c has not echoed"
+    part.waves.echoed(Echo("far", 1, 7, found=("x", "nobody asked for")), "c", [])
+    assert part.take() == [("a", partial("b", "x"))]
+    part.waves.is_down("d", [])
+    assert part.take() == [], "it is said once"
+    part.waves.pass_on(SEEKING, "a", ["a", "c", "d"])
+    assert part.take() == [("a", partial("b", "x"))], "and to one that has started again"
+    part.waves.is_up("d")
+    part.waves.started_again("d")
+    assert part.take() == [("d", SEEKING)]
+    part.waves.echoed(Echo("far", 1, 7), "d", [])
+    assert part.take() == [("a", Echo("far", 1, 7, found=("b", "x")))]
+    assert not part.waves.count
+
+
+def test_a_partial_echo_is_passed_on_and_said_again_when_more_is_found() -> None:
+    part = Part()
+    part.waves.pass_on(SEEKING, "a", ["a", "c", "d"])
+    part.take()
+    part.waves.echoed(partial(), "c", [])
+    part.waves.echoed(partial(), "d", [])
+    assert part.take() == [("a", partial("b"))]
+    part.waves.echoed(partial("x"), "d", [])
+    assert part.take() == [("a", partial("b", "x"))]
+
+
+def test_a_broker_that_does_not_ask_for_partial_echoes_gets_none() -> None:
+    part = Part()
+    part.waves.is_down("d", [])
+    part.waves.pass_on(WAVE, "a", ["a", "c", "d"])
+    part.waves.echoed(ECHO, "c", [])
+    assert part.take() == [("c", WAVE), ("d", WAVE)]
+
+
+class Origin(Part):
+    """Broker b begins waves, to a and c; c is down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.served: list[str] = []
+        self.waves.is_down("c", ["a", "c"])
+
+    def ask(self, what: str, reaching: tuple[str, ...] | None = None) -> None:
+        self.waves.begin(lambda: self.served.append(what), ["a", "c"], reaching)
+
+    def hear(self, *found: str, of: str = "a", is_partial: bool = False) -> None:
+        newest = self.waves.newest
+        echo = Echo(newest.origin, newest.epoch, newest.number, newest.kind, found, is_partial)
+        self.waves.echoed(echo, of, ["a", "c"])
+
+
+def test_who_needs_only_those_that_are_there_does_not_wait_for_the_dead() -> None:
+    origin = Origin()
+    origin.ask("everywhere")
+    origin.ask("x too", ("x",))
+    origin.ask("anywhere", ())
+    origin.ask("gone too", ("gone", "x"))
+    assert origin.served == [], "the first wave is on its way"
+    origin.hear()
+    assert origin.waves.newest.seeks == ("gone", "x") and origin.served == []
+    origin.hear("x")
+    assert origin.served == ["x too", "anywhere"]
+    origin.hear(of="c")
+    assert origin.served == ["x too", "anywhere", "everywhere", "gone too"]
+
+
+def test_what_comes_while_a_wave_waits_for_the_dead_begins_another_that_serves_both() -> None:
+    origin = Origin()
+    origin.ask("everywhere")
+    origin.hear()
+    number = origin.waves.newest.number
+    origin.ask("everywhere again")
+    assert origin.waves.newest.number == number, "it would wait for the dead, too"
+    origin.ask("here", ())
+    assert origin.waves.newest.number == number + 1
+    origin.hear()
+    assert origin.served == ["here"]
+    origin.hear(of="c")
+    assert origin.served == ["here", "everywhere", "everywhere again"]
+
+
+def test_nobody_keeps_waves_that_were_followed_by_others() -> None:
+    part = Part()
+    part.waves.is_down("d", [])
+    for number in range(1, 1001):
+        part.waves.pass_on(Wave("far", 1, number, seeks=()), "a", ["a", "d"])
+        part.waves.pass_on(Wave("other", 1, number, "move", seeks=()), "a", ["a", "d"])
+    assert part.waves.count == 2
+    part.take()
+    part.waves.gone("d", [])
+    assert part.take() == [("a", Echo("far", 1, 1000)), ("a", Echo("other", 1, 1000, "move"))]
+
+
+def test_very_many_that_are_sought_wait_for_another_wave() -> None:
+    origin = Origin()
+    origin.ask("first")
+    for number in range(100):
+        origin.ask(str(number), (f"broker {number}",))
+    origin.hear()
+    seeks = origin.waves.newest.seeks
+    assert seeks is not None and len(seeks) == SOUGHT_MAX and "broker 99" in seeks
+    origin.hear(*seeks)
+    assert len(origin.served) == SOUGHT_MAX
+    seeks = origin.waves.newest.seeks
+    assert seeks is not None and len(seeks) == 100 - SOUGHT_MAX, "which begins at once"
+    origin.hear(*seeks)
+    assert sorted(origin.served) == sorted(map(str, range(100)))
+
+
+def test_what_nobody_finds_begins_no_wave_after_another() -> None:
+    origin = Origin()
+    for number in range(100):
+        origin.ask(str(number), (f"dead broker {number}",))
+    origin.hear()
+    number = origin.waves.newest.number
+    for _ in range(10):
+        origin.hear()
+        origin.waves.is_down("a", ["a", "c"])
+        origin.waves.is_up("a")
+    assert origin.waves.newest.number == number and origin.served == []

@@ -162,3 +162,95 @@ def test_the_examples_in_the_help_work_in_any_folder(
 def test_a_level_there_is_not_is_invalid(zoo: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ontology", "compile", zoo, "--reasoning", "magic"]) == 2
     assert "rdfs" in capsys.readouterr().err
+
+
+CODES = """
+@prefix : <http://example.org/codes/> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+:20000002 a skos:Concept ; skos:prefLabel "arts" .
+:20000018 a skos:Concept ; skos:prefLabel "music" ; skos:broader :20000002 .
+:20000025 a skos:Concept ; skos:prefLabel "jazz music" ; skos:altLabel "swing" ;
+    skos:broader :20000018 .
+"""
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> str:
+    (tmp_path / "codes.ttl").write_text(CODES, encoding="utf-8")
+    return str(tmp_path / "codes.ttl")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ontology", "show"],
+        ["ontology", "show", "--term", "arts"],
+        ["ontology", "show", "--search", "jazz"],
+        ["ontology", "clusters"],
+        ["ontology", "medoid", "--terms", "music,jazz music"],
+        ["plan", "--brokers", "a,b"],
+    ],
+)
+def test_a_code_has_its_label_beside_it(
+    codes: str,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    place = 1 if words[0] == "plan" else 2
+    assert main([*words[:place], codes, *words[place:]]) == 0
+    assert ":20000018 (music)" in capsys.readouterr().out
+
+
+def test_terms_are_found_by_words_of_their_labels(
+    codes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def search(text: str) -> list[str]:
+        assert main(["ontology", "show", codes, "--search", text, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["terms"]
+        return [f"{each['iri'].rpartition('/')[2]} {each['name']}" for each in found]
+
+    assert search("MUSIC") == ["20000018 music", "20000025 jazz music"]
+    assert search("music jaz") == ["20000025 jazz music"]
+    assert search("swing") == ["20000025 swing"]
+    assert search("2000002") == ["20000025 20000025"]
+    assert search("cheese") == []
+    assert main(["ontology", "show", codes, "--search", "cheese"]) == 0
+    assert "no term has 'cheese'" in capsys.readouterr().out
+    assert main(["ontology", "show", codes, "--search", " "]) == 2
+    assert main(["ontology", "show", codes, "--search", "x", "--term", "x"]) == 2
+
+
+def test_a_property_is_shown_with_its_domain_and_range(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ontology", "show", "animals"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [":chases", ":Dogs", ":Cats"] in lines
+    assert main(["ontology", "show", "animals", "--json"]) == 0
+    ends = json.loads(capsys.readouterr().out)["property_ends"]
+    (chases,) = (each for iri, each in ends.items() if iri.endswith("#chases"))
+    assert [iri.rpartition("#")[2] for iri in chases["ranges"]] == ["Cats"]
+
+
+def test_an_address_is_fetched_kept_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.ontology.test_fetching import running, turtle
+
+    monkeypatch.setenv("KBN_CACHE_DIR", str(tmp_path))
+    with running("127.0.0.1") as server:
+        server["/farm"] = turtle
+        url = server.url("/farm")
+        assert main(["ontology", "explain", "Cow", "Animal", "-o", url]) == 0
+        assert "[farm, line 2]" in capsys.readouterr().out
+    assert main(["ontology", "show", url]) == 0  # the server is gone
+    assert "the kept copy is used" in capsys.readouterr().err
+    assert main(["ontology", "show", url, "--offline"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["ontology", "show", url + "2", "--offline"]) == 2
+    assert "was never fetched" in capsys.readouterr().err
+
+
+def test_other_commands_say_that_they_take_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "a = 1", "{}", "-o", "https://example.org/x.ttl"]) == 2
+    assert "give a file here" in capsys.readouterr().err

@@ -126,6 +126,21 @@ def test_columns_and_a_limit(file: Path, capsys: Output) -> None:
     assert len(told(capsys, *asked[:-1], "0")) == 5
 
 
+def test_terms_are_named_as_an_ontology_names_them(
+    file: Path, tmp_path: Path, capsys: Output
+) -> None:
+    known = tmp_path / "drinks.ttl"
+    known.write_text(
+        "@prefix ex: <ex:> . ex:Tea a <http://www.w3.org/2002/07/owl#Class> ; "
+        '<http://www.w3.org/2000/01/rdf-schema#label> "black tea" .'
+    )
+    asked = ["mib", str(file), "-k", "subscriber", "--columns", "name,medoid"]
+    assert main([*asked, "-o", str(known)]) == 0
+    assert "ex:Tea (black tea)" in capsys.readouterr().out
+    assert main(asked) == 0
+    assert "black" not in capsys.readouterr().out
+
+
 def test_people_read_local_times_and_programs_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:

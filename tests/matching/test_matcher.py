@@ -381,5 +381,6 @@ def test_a_matcher_shows_what_its_users_need_and_no_more() -> None:
     named_in_the_design.add("explain")
     in_bulk = {"add_many", "add_table"}
     for_brokers = {"match_groups", "match_in_parts", "keys_of_groups", "size_of_group", "version"}
+    for_brokers |= {"is_renewing", "renew", "unknown_terms"}
     about_itself = {"constant_bytes", "group_count", "memory", "ontology", "subscription"}
     assert shown == named_in_the_design | in_bulk | for_brokers | about_itself

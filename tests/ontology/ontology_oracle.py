@@ -1,4 +1,5 @@
 """The meaning of levels `none` and `rdfs`, written as plainly as possible: sets and a fixpoint.
+Also that of `rl` and `el`, where there are no class expressions.
 
 Slow and obviously right; the compiled ontology must agree with it on every random ontology. The
 rules stand one below the other and are applied to everything until nothing changes.
@@ -104,6 +105,14 @@ class Entailed:
             self.facts |= {(s, p, o2) for o1, o2 in self.same if o1 == o}
         if self.level != "none":
             self._rules()
+        if self.level in ("rl", "el"):
+            turned = both(self.written.inverse) | {(p, p) for p in self.written.symmetric}
+            self.below_property |= {
+                (one, other)
+                for p, q in self.below_property
+                for (p2, one), (q2, other) in product(turned, turned)
+                if (p2, q2) == (p, q)
+            }
         return self._size() != before
 
     def _rules(self) -> None:

@@ -1,17 +1,12 @@
-"""Level el: the rules beyond plain existentials, and that what it misses is what it lists."""
+"""Level el: the rules beyond plain existentials, and what it lists as not used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from tests.ontology.test_ontology_real_files import REAL
 
 from kbn.ontology import Ontology
-from kbn.ontology import vocabulary as v
-from kbn.ontology.documents import read_document
-from kbn.ontology.triples import Literal, Triple, serialise
 
 Load = Callable[..., Ontology]
 T = "urn:t#"
@@ -87,6 +82,23 @@ def test_inverses_of_subproperties_and_of_transitive_properties_are_so_too(load:
         "el",
     )
     assert ontology.is_subclass(T + "A", T + "W")
+
+
+@pytest.mark.parametrize("level", ["rl", "el"])
+def test_inverses_of_subproperties_are_subproperties(load: Load, level: str) -> None:
+    ontology = load(
+        """
+        :p rdfs:subPropertyOf :q . :q rdfs:subPropertyOf :r . :p owl:inverseOf :pi .
+        :r owl:inverseOf :ri . :s owl:inverseOf :ri . :s rdfs:subPropertyOf :t .
+        :t a owl:SymmetricProperty . :q a owl:ObjectProperty .
+        """,
+        level,
+    )
+    assert ontology.is_subproperty(T + "pi", T + "ri")  # by way of q, which has no inverse
+    assert ontology.equivalent_properties(T + "r") == {T + "r", T + "s"}
+    assert ontology.is_subproperty(T + "pi", T + "t")  # symmetric: its own inverse
+    assert not ontology.is_subproperty(T + "pi", T + "q")
+    assert not ontology.is_subproperty(T + "ri", T + "pi")
 
 
 def test_a_statement_read_backwards_meets_a_restriction(load: Load) -> None:
@@ -201,63 +213,3 @@ def test_what_is_ignored_without_a_rule_is_listed(load: Load) -> None:
         "el: not used: hasValue of literals (1), restrictions on inverses (1)",
         "el: used in part: inverse properties (1)",
     )
-
-
-def without(triples: list[Triple], predicates: set[str], kinds: set[str]) -> list[Triple]:
-    """The triples without every axiom that uses one of these constructs, however deep inside."""
-    blank = {s for s, p, o in triples if s.startswith("_:") and p in predicates}
-    while True:
-        more = {
-            s
-            for s, p, o in triples
-            if s.startswith("_:") and not isinstance(o, Literal) and o in blank
-        } - blank
-        if not more:
-            break
-        blank |= more
-    return [
-        (s, p, o)
-        for s, p, o in triples
-        if p not in predicates
-        and s not in blank
-        and (isinstance(o, Literal) or o not in blank)
-        and not (p == v.TYPE and o in kinds)
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.java
-@pytest.mark.skipif(not REAL.is_dir(), reason="no real ontologies at hand")
-@pytest.mark.parametrize("names", [["pizza.owl"], ["wine.rdf", "food_PR20031209.ttl"]])
-def test_el_misses_nothing_but_what_the_constructs_it_lists_entail(
-    names: list[str], tmp_path: Path
-) -> None:
-    listed = {
-        v.ALL_VALUES_FROM,
-        v.COMPLEMENT_OF,
-        v.UNION_OF,
-        v.ONE_OF,
-        v.INVERSE_OF,
-        *v.CARDINALITIES,
-    }
-    kinds = {v.FUNCTIONAL_PROPERTY, v.INVERSE_FUNCTIONAL_PROPERTY}
-    triples = [t for name in names for t in read_document(REAL / name).triples()]
-    path = tmp_path / "rest.nt"
-    serialise(without(triples, listed, kinds), str(path), xml=False)
-    el, dl = Ontology.load(path, "el"), Ontology.load(path, "dl")
-    assert not any(note.startswith("el: ") for note in el.unsupported)
-    assert len(el.classes) > 90
-    for iri in dl.classes:
-        assert el.ancestors(iri) == dl.ancestors(iri)
-    for iri in dl.individuals:
-        assert el.types(iri) == dl.types(iri)
-
-
-@pytest.mark.slow
-@pytest.mark.java
-@pytest.mark.skipif(not REAL.is_dir(), reason="no real ontologies at hand")
-@pytest.mark.parametrize("name", ["cmt.owl", "confOf.owl", "univ-bench.owl", "foaf.rdf"])
-def test_el_finds_every_class_above_another_that_dl_finds(name: str) -> None:
-    el, dl = Ontology.load(REAL / name, "el"), Ontology.load(REAL / name, "dl")
-    for iri in dl.classes:
-        assert el.ancestors(iri) == dl.ancestors(iri)

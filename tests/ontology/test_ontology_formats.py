@@ -125,6 +125,24 @@ instance_of: ex:Cow
 property_value: ex:eats ex:grass
 """
 
+JSON_LD = """{
+  "@context": {
+    "ex": "http://example.org/farm#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "below": {"@id": "rdfs:subClassOf", "@type": "@id"}
+  },
+  "@graph": [
+    {"@id": "ex:Animal", "@type": "owl:Class", "rdfs:label": "animal"},
+    {"@id": "ex:Cow", "@type": "owl:Class", "below": "ex:Animal",
+     "rdfs:label": [{"@value": "cow", "@language": "en"}, {"@value": "Kuh", "@language": "de"}]},
+    {"@id": "ex:eats", "@type": "owl:ObjectProperty"},
+    {"@id": "ex:colleen", "@type": ["owl:NamedIndividual", "ex:Cow"],
+     "ex:eats": {"@id": "ex:grass", "@type": "owl:NamedIndividual"}}
+  ]
+}
+"""
+
 FILES = {
     "farm.ttl": TURTLE.encode(),
     "farm.rdf": RDF_XML.encode("latin-1"),
@@ -132,6 +150,7 @@ FILES = {
     "farm.ofn": FUNCTIONAL.encode(),
     "farm.owx": OWL_XML.encode(),
     "farm.obo": OBO.encode(),
+    "farm.jsonld": JSON_LD.encode(),
     "farm.ttl.gz": gzip.compress(TURTLE.encode()),
     # The ending says nothing, the content does.
     "turtle.owl": TURTLE.encode(),
@@ -139,6 +158,7 @@ FILES = {
     "functional.owl": FUNCTIONAL.encode(),
     "owlxml.owl": OWL_XML.encode(),
     "obo.txt": OBO.encode(),
+    "linked.json": b"\xef\xbb\xbf" + JSON_LD.encode(),
     "ntriples.dat": N_TRIPLES.encode(),
     "utf16.rdf": RDF_XML.replace("ISO-8859-1", "UTF-16").encode("utf-16"),
 }
@@ -239,3 +259,23 @@ def test_exploding_xml_entities_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.rdf").write_bytes(bomb.encode("latin-1"))
     with pytest.raises(LimitError):
         Ontology.load(tmp_path / "bomb.rdf")
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "says"),
+    [
+        ('{"@context": "https://example.org/c", "@id": "urn:a"}', OntologyError, "not fetched"),
+        ('{"@id": "urn:a", "urn:p": {"@context": [{}, "urn:c"]}}', OntologyError, "elsewhere"),
+        ('{"@context": {"@import": "urn:c"}, "@id": "urn:a"}', OntologyError, "elsewhere"),
+        ('{"@id": "urn:a",\n "urn:p": ', OntologyError, ":2: not well-formed JSON-LD"),
+        ('{"name": "a program\'s settings"}', OntologyError, "not JSON-LD"),
+        ('{"@id": "urn:a", "urn:p": ' * 5000 + "{}" + "}" * 5000, LimitError, "200 deep"),
+    ],
+)
+def test_json_that_is_refused(
+    content: str, error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "given.jsonld"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(error, match=says):
+        Ontology.load(path)

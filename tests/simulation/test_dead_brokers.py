@@ -147,22 +147,60 @@ def test_nothing_is_lost_but_what_the_dead_one_alone_had_when_it_is_retired(
     assert net.run_until(lambda: overlay.readers[dead].has("barrier", request), 5.0)
 
 
-def test_a_move_between_two_that_live_goes_on_when_a_third_one_is_dead() -> None:
-    overlay = Overlay(ROW, seed=3)
+THIRD = [(ROW, "a", "b", "d"), (ROW, "a", "c", "d"), (STAR, "b", "c", "d"), (RING, "a", "b", "c")]
+
+
+@pytest.mark.parametrize(("topology", "old", "new", "dead"), THIRD)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_move_between_two_that_live_does_not_wait_for_a_third_one(
+    topology: Topology, old: str, new: str, dead: str, is_cut: bool
+) -> None:
+    overlay = Overlay(topology, seed=3)
     net = overlay.net
-    net.crash("d")
-    net.run_for(1.0)
-    for client in (overlay.readers["a"], overlay.writers["a"]):
-        client.move("b")
+    moving = (overlay.readers[old], overlay.writers[old])
+    if is_cut:
+        beside = [link for link in topology.links if dead in link]
+        for link in beside:
+            net.cut(*link)
+    else:
+        net.crash(dead)
+    overlay.publish_for(1.0)
+    asked = overlay.readers[old].barrier()
     began_at = net.now
-    overlay.publish_for(8.0)
-    assert overlay.gap_s(overlay.readers["a"], began_at) < 1.0
-    assert not overlay.writers["a"].core.unpublished
-    net.restart("d")
-    assert net.run_until(
-        lambda: overlay.readers["a"].broker == "b" == overlay.writers["a"].broker, 10.0
-    )
+    for client in moving:
+        client.move(new)
+    overlay.publish_for(6.0)  # a link that is cut is noticed after 4 s
+    assert all(client.moves == [new] for client in moving)
+    assert not any(client.core.former for client in moving), "it was let go"
+    assert moving[0].name not in net.broker(old).clients
+    assert overlay.gap_s(overlay.readers[old], began_at) < 1.0
+    assert not overlay.writers[old].core.unpublished
+    assert not moving[0].has("barrier", asked), "not every broker has heard of all"
+    if is_cut:
+        for link in beside:
+            net.mend(*link)
+    else:
+        net.restart(dead)
+    assert net.run_until(overlay.have_all, 20.0)
+    assert net.run_until(lambda: moving[0].has("barrier", asked), 20.0)
+    net.run_for(2.0)
+    overlay.check()
+    mine = [each for each in moving[0].received if each.id.publisher == moving[1].name]
+    assert {(each.strand, each.is_late) for each in mine} == {(0, False)}, "in order"
+
+
+def test_a_move_to_a_broker_that_cannot_be_reached_from_the_old_one_waits() -> None:
+    overlay = Overlay(ROW, seed=5)
+    net, ann = overlay.net, overlay.readers["a"]
+    net.crash("b")
+    net.run_for(1.0)
+    ann.move("c")
+    overlay.publish_for(5.0)
+    assert ann.broker == "a", "what is published here would not reach it there"
+    net.restart("b")
+    assert net.run_until(lambda: ann.moves == ["c"], 10.0)
     assert net.run_until(overlay.have_all, 10.0)
+    net.run_for(2.0)
     overlay.check()
 
 

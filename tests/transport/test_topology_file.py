@@ -78,6 +78,7 @@ def test_general_brokers_may_form_a_ring(tmp_path: Path) -> None:
         ("brokers:\n  a: {peers: [a]}\n", 2, "makes no sense"),
         ("brokers:\n  a:\n  b:\n", 2, "nothing connects b with a"),
         ("ontology: gone.ttl\nbrokers: {a: }\n", 1, "there is no file"),
+        ("unknown_terms: forget\nbrokers: {a: }\n", 1, "tell"),
         ("advertisements: perhaps\nbrokers: {a: }\n", 1, "true or false"),
         ("store: overlay.yaml\nbrokers: {a: }\n", 1, "should be a folder"),
     ],

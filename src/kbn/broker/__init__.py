@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Lost,
         Moved,
         OntologyChanged,
+        TermsUnknown,
     )
     from kbn.broker.client_session import ClientSession
     from kbn.broker.fields import NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         Refused,
         Send,
         Subscribe,
+        TermNote,
         Who,
     )
     from kbn.broker.node import effects as node_effects
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from kbn.broker.node.node import Node
     from kbn.broker.node.settings import LinkTo, NodeSettings, ServerLimits
     from kbn.broker.routing_table import RoutingTable
+    from kbn.broker.settings import UnknownTermsMode
     from kbn.broker.sqlite_advice import advice
     from kbn.broker.sqlite_store import SqliteStore
     from kbn.broker.storage import VERSIONS as STORE_VERSIONS
@@ -159,8 +162,11 @@ __all__ = [
     "StoreError",
     "StoreVersion",
     "Subscribe",
+    "TermNote",
+    "TermsUnknown",
     "Topology",
     "TrialRequest",
+    "UnknownTermsMode",
     "Who",
     "WireVersion",
     "WireVersions",
@@ -241,6 +247,9 @@ __getattr__ = on_first_use(
         "NotAllowedError": "kbn.broker.access",
         "NotificationId": "kbn.broker.messages",
         "OntologyChanged": "kbn.broker.client",
+        "TermsUnknown": "kbn.broker.client",
+        "TermNote": "kbn.broker.messages",
+        "UnknownTermsMode": "kbn.broker.settings",
         "Peer": "kbn.broker.messages",
         "Permission": "kbn.broker.access",
         "Publish": "kbn.broker.messages",

@@ -70,6 +70,15 @@ class Announcements:
         """Do another part of a change; what to tell the neighbour, if anything."""
         return self._told(self._poset.go_on())
 
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the index behind it is being made anew: `renew`."""
+        return self._poset.is_renewing
+
+    def renew(self) -> int:
+        """Do a step of that; about how many microseconds it took."""
+        return self._poset.renew()
+
     def __contains__(self, key: Hashable) -> bool:
         return key in self._poset
 

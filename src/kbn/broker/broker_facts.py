@@ -33,6 +33,7 @@ class BrokerFacts:
             "dropped": self._incoming.dropped,
             "published": self._requests.publishing.published,
             "refused": self._requests.answers.refused,
+            "unknown_terms": self._requests.publishing.unknown_terms.count,
             "matched": parts.clients.traffic.matched,
             "delivered": parts.clients.traffic.delivered,
             "lost": parts.clients.traffic.lost,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kbn.broker.client_session import ClientSession
 from kbn.broker.fields import shortened
-from kbn.broker.messages import FromClient, Peer, Publish, Refused
+from kbn.broker.messages import FromClient, Peer, Publish, Reaching, Refused
 from kbn.broker.outbox import Outbox
 from kbn.errors import KbnError
 
@@ -17,7 +17,7 @@ class ClientAnswers:
     def __init__(
         self,
         by_name: Mapping[str, ClientSession],
-        begin_wave: Callable[[Callable[[], None]], None],
+        begin_wave: Callable[[Callable[[], None], Reaching], None],
         outbox: Outbox,
     ) -> None:
         self.refused = 0
@@ -30,7 +30,9 @@ class ClientAnswers:
         self.refused += 1
         self._outbox.send(sender, _refusal(message, error))
 
-    def after_wave(self, session: ClientSession, request: Callable[[], None]) -> None:
+    def after_wave(
+        self, session: ClientSession, request: Callable[[], None], reaching: Reaching = None
+    ) -> None:
         """Call `request` after a wave, unless another process of the client is here by then.
 
         That one numbers its requests anew.
@@ -41,7 +43,7 @@ class ClientAnswers:
             if self._by_name.get(session.name) is session and session.epoch == epoch:
                 request()
 
-        self._begin_wave(arrived)
+        self._begin_wave(arrived, reaching)
 
 
 def _refusal(message: FromClient, error: KbnError) -> Refused:

@@ -13,6 +13,7 @@ from kbn.broker.messages import Envelope, Publish
 from kbn.broker.network import Network
 from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
+from kbn.broker.unknown_terms import UnknownTerms
 from kbn.broker.work import COMPARED
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
@@ -46,6 +47,7 @@ class ClientPublishing:
         self._interests = interests
         self._contents = contents
         self._answers = answers
+        self.unknown_terms = UnknownTerms(settings.unknown_terms, outbox, interests)
 
     def publish(self, publish: Publish, session: ClientSession) -> None:
         """Route what a client publishes, or refuse it."""
@@ -94,6 +96,7 @@ class ClientPublishing:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
         if publish.durable:
             self._network.check_room(publish.content, notification)
+        self.unknown_terms.look_at(notification, len(publish.content), session)
         return notification
 
     def _check_content(self, content: bytes, session: ClientSession) -> None:

@@ -7,6 +7,7 @@ What they publish is in `client_publishing.py`, what they want and advertise in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import assert_never
 
 from kbn.broker.access import NotConnectedError, Permission
@@ -32,7 +33,6 @@ from kbn.broker.messages import (
     DeliverAck,
     Done,
     FromClient,
-    Grant,
     Hops,
     Leave,
     Left,
@@ -48,6 +48,7 @@ from kbn.broker.network import Network
 from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
+from kbn.broker.unknown_terms import grant_of, grants_of
 from kbn.broker.work import CHANGED
 from kbn.errors import InvalidInputError, KbnError
 
@@ -131,11 +132,13 @@ class ClientRequests:
             case Unadvertise(id):
                 self.subscribing.unadvertise(session, id)
                 self._outbox.send(peer, Done("unadvertise", id))
-            case Barrier(request):
+            case Barrier(request, reaching):
+                self._outbox.send_all(peer, grants_of(session))
                 reached = BarrierReached(request)
-                self.answers.after_wave(session, lambda: self._outbox.send(peer, reached))
-            case Leave(request):
-                self._leave(session, request)
+                answer = partial(self._outbox.send, peer, reached)
+                self.answers.after_wave(session, answer, reaching)
+            case Leave():
+                self._leave(session, message)
             case AdminRequest(request, body):
                 session.permission.check_manage()
                 if isinstance(body, LoadOntology):
@@ -145,8 +148,7 @@ class ClientRequests:
                 self._clients.hops.told(message, session)
                 self._changes.of_hops(session.name)
             case Alive():
-                granted, dropped = session.publications.granted, session.deliveries.dropped
-                self._outbox.send(peer, Grant(granted, dropped))
+                self._outbox.send(peer, grant_of(session))
             case Connect():
                 raise AssertionError("a connection begins elsewhere")
             case _:
@@ -230,10 +232,11 @@ class ClientRequests:
         session = self._clients.restore(kept, permission)
         self.subscribing.restore(session, kept)
 
-    def _leave(self, session: ClientSession, request: int) -> None:
-        if session.leaving != request:
-            session.leaving = request
-            self.answers.after_wave(session, lambda: self._drained(session, request))
+    def _leave(self, session: ClientSession, leave: Leave) -> None:
+        if session.leaving != leave.request:
+            session.leaving = leave.request
+            drained = partial(self._drained, session, leave.request)
+            self.answers.after_wave(session, drained, leave.reaching)
 
     def _drained(self, session: ClientSession, request: int) -> None:
         """All that was on its way to a leaving client is here; nothing more need come.

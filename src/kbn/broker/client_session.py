@@ -10,6 +10,7 @@ from kbn.broker.deliveries import Deliveries
 from kbn.broker.limits import ClientLimits
 from kbn.broker.messages import Connect, Hops, Peer
 from kbn.broker.publications import Publications
+from kbn.broker.told_terms import ToldTerms
 from kbn.filters import Subscription
 
 
@@ -43,6 +44,7 @@ class ClientSession:
     is_drained: bool = False
     redirect: tuple[str, str] | None = None
     hops: Hops | None = None
+    told_terms: ToldTerms | None = None  # once it has published an unknown one
     is_looked_at: bool = True  # since the access rules have changed
 
     def __post_init__(self) -> None:
@@ -94,6 +96,7 @@ class ClientSession:
         is_new_epoch = connect.epoch != self.epoch
         self.is_connected = True
         self.leaving, self.is_drained = None, False  # it says so again, if it still wants to
+        self.told_terms = None
         self.token = connect.token
         self.with_path = connect.with_path
         self.epoch = connect.epoch

@@ -40,6 +40,7 @@ class Heartbeat:
         if judges:
             for name in self._neighbours.silent(silent):
                 self._membership.link_is_down(name)
+            self._membership.unmet_are_down()
         may_lose = self._settings.retransmit_s is not None
         self._neighbours.beat(may_lose)
         if judges and may_lose:

@@ -18,7 +18,7 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.routing_table import Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, MOVED, RECONSIDERED, Work
+from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, MOVED, RECONSIDERED, STEPPED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
@@ -53,6 +53,7 @@ class Interests:
         self._reader = SubscriptionReader()
         self._keys = count(1)  # for what neighbours announce
         self._finishing: set[tuple[bool, Peer | None]] = set()
+        self._renewing: set[bool] = set()  # of the table, of the advertisements
         self.start: Callable[[Iterator[None], Peer | None], None] = _at_once
 
     def read(self, text: str, *, is_text: bool, tokens_max: int | None = None) -> Subscription:
@@ -247,7 +248,13 @@ class Interests:
         self._finish_later(register, peer)
 
     def _finish_later(self, register: Register, peer: Peer | None) -> None:
-        """Have a change finished in steps, if it is not; meanwhile the peer that made it waits."""
+        """Have a change finished in steps, if it is not; meanwhile the peer that made it waits.
+
+        Nobody waits for an index that is made anew.
+        """
+        if register.is_renewing and (is_table := register is self.table) not in self._renewing:
+            self._renewing.add(is_table)
+            self.start(self._renew(register), None)
         if register.has_more and (register is self.table, peer) not in self._finishing:
             self.start(self._finish(register, peer), peer)
 
@@ -261,6 +268,13 @@ class Interests:
                 self._send(*to_tell)
             yield
         self._finishing.discard(finishing)
+
+    def _renew(self, register: Register) -> Iterator[None]:
+        is_table = register is self.table
+        while register.is_renewing and (register is self.table or register is self.advertisements):
+            self._work.done += max(register.renew(), STEPPED)
+            yield
+        self._renewing.discard(is_table)
 
     # Another ontology.
 

@@ -141,6 +141,7 @@ class Membership:
         greeted = self._neighbours.greetings.greeted(greet, neighbour)
         if greeted is None:
             return
+        self._waves.is_up(neighbour.name)
         if greeted.is_new_epoch:
             self._tell_refuges()
         if greeted.has_new_tree:
@@ -196,6 +197,12 @@ class Membership:
         """A neighbour cannot be reached on its link."""
         if self._neighbours.set_link(name, False):
             self._begin_new_view()
+        self._waves.is_down(name, self._neighbours.names_in_tree())
+
+    def unmet_are_down(self) -> None:
+        """Those that are expected at a url, and were not met, cannot be reached."""
+        for url in self._neighbours.unmet:
+            self._waves.is_down(url, self._neighbours.names_in_tree())
 
     def _begin_new_view(self) -> None:
         """The tree is another: begin all sessions anew, and route again what is unacked."""

@@ -41,10 +41,16 @@ from kbn.broker.fields import (
 
 VERSION = 1
 REFUGES_MAX = 16
+SOUGHT_MAX = 64
+"""So many brokers are sought by one wave; others wait for the next."""
+TERMS_TOLD_MAX = 8
+"""So many unknown terms are told in one message."""
 STRANDS_OF_CLIENTS = 1 << 31
 """Strands from here on are those of brokers."""
 
 WaveKind: TypeAlias = Literal["barrier", "move"]
+# Brokers to be reached, whoever else cannot be; None: everybody is.
+Reaching: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=SOUGHT_MAX)] | None
 ByeCause: TypeAlias = Literal["refused", "moved", "unlinked"]
 
 
@@ -180,15 +186,21 @@ class Unadvertise(Message, frozen=True, tag="unadvertise"):
 
 
 class Barrier(Message, frozen=True, tag="barrier"):
-    """Answer `BarrierReached` when what I said so far is in force in the whole network."""
+    """Answer `BarrierReached` when what I said so far is in force in the whole network; or with
+    `reaching`, in all of it that can be reached now, if these brokers are there.
+    """
 
     request: Number
+    reaching: Reaching = None
 
 
 class Leave(Message, frozen=True, tag="leave"):
-    """Deliver what is still on its way to me, then forget me and say `Left`."""
+    """Deliver what is still on its way to me, then forget me and say `Left`; `reaching` is meant as
+    in `Barrier`.
+    """
 
     request: Number
+    reaching: Reaching = None
 
 
 class DeliverAck(Message, frozen=True, tag="deliver-ack"):
@@ -330,14 +342,36 @@ class NewOntology(Message, frozen=True, tag="new-ontology"):
     ontology: Text
 
 
+class TermNote(Struct, frozen=True, array_like=True):
+    """A term of a notification that the broker's ontology does not know as what it is used for.
+
+    `kind` and `iri` are as the notification has them; `reason` is a sentence about it.
+
+    >>> str(TermNote("x", "class", "animals:Cw", "x: the ontology defines no class <animals:Cw>"))
+    'x: the ontology defines no class <animals:Cw>'
+    """
+
+    attribute: NameOrNone
+    kind: NameOrNone
+    iri: Text
+    reason: Text
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class Grant(Message, frozen=True, tag="grant"):
     """So many notifications, in all since `Connect`, may be published; also the answer to `Alive`.
 
-    `dropped` is as in `Deliver`: who was to get nothing else is told by this.
+    `dropped` is as in `Deliver`: who was to get nothing else is told by this. Of what was published
+    since `Connect`, so many notifications had terms that are `unknown`; some of these, which were
+    not told before, are the `terms`.
     """
 
     total: Sequence
     dropped: Sequence = 0
+    unknown: Sequence = 0
+    terms: Annotated[tuple[TermNote, ...], Meta(max_length=TERMS_TOLD_MAX)] = ()
 
 
 # Between brokers, about the link.
@@ -452,20 +486,28 @@ class Complete(Message, frozen=True, tag="complete"):
 class Wave(Message, frozen=True, tag="wave"):
     """Pass on, and answer `Echo` when all you passed it to have.
 
-    The waves of a broker's own move are numbered apart from those that serve barriers.
+    The waves of a broker's own move are numbered apart from those that serve barriers. With
+    `seeks`, answer also when all have that can be reached now, and which of these were there.
     """
 
     origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
+    seeks: Reaching = None
 
 
 class Echo(Message, frozen=True, tag="echo"):
+    """Everybody behind me has had the wave, or everybody that can be reached (`is_partial`); of the
+    brokers that it seeks, these were `found`.
+    """
+
     origin: Name
     epoch: Number
     number: Number
     kind: WaveKind = "barrier"
+    found: Annotated[tuple[Name, ...], Meta(max_length=SOUGHT_MAX)] = ()
+    is_partial: bool = False
 
 
 class Forward(Message, frozen=True, tag="forward"):

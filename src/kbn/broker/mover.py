@@ -137,7 +137,7 @@ class Mover:
     def _came_round(self, wave: Wave, source: str, move: BrokerMove) -> None:
         # Not behind what is put aside: that waits for this wave.
         self._neighbours.traffic.send(source, Echo(wave.origin, wave.epoch, wave.number, wave.kind))
-        if wave == self._own_waves.newest and source in move.both:
+        if self._own_waves.is_newest(wave) and source in move.both:
             self._step(Event.CAME_BY_OLD if source == move.old else Event.CAME_BY_NEW)
 
     def _waved_while_moving(self, wave: Wave, source: str, move: BrokerMove) -> None:

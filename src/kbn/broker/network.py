@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kbn.broker.client_session import ClientSession
-from kbn.broker.messages import Envelope, Peer
+from kbn.broker.messages import Envelope, Peer, Reaching
 from kbn.filters import Notification
 
 
@@ -23,6 +23,6 @@ class Network:
     keeps_order: Callable[[], bool]
     publish: Callable[[Envelope, Notification, ClientSession], None]
     check_room: Callable[[bytes, Notification], None]
-    begin_wave: Callable[[Callable[[], None]], None]
+    begin_wave: Callable[[Callable[[], None], Reaching], None]
     begin_chore: Callable[[Iterator[None], Peer], None]
     deliver_to: Callable[[str], None]

@@ -6,7 +6,7 @@ need: `ClientRequests`, `NeighbourMessages`, `Membership`, `Heartbeat`, `Ontolog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -51,9 +51,13 @@ class Parts:
     room: Room
     router: Router
 
-    def begin_wave(self, request: Callable[[], None]) -> None:
-        """Call `request` when all that was said before now has arrived everywhere."""
-        self.waves.begin(request, self.neighbours.names_in_tree())
+    def begin_wave(
+        self, request: Callable[[], None], reaching: Iterable[str] | None = None
+    ) -> None:
+        """Call `request` when all that was said before now has arrived everywhere, or in all of the
+        network that can be reached, these brokers with it.
+        """
+        self.waves.begin(request, self.neighbours.names_in_tree(), reaching)
 
 
 def parts_of(name: str, given: SettingsGiven) -> Parts:

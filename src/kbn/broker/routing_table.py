@@ -14,7 +14,7 @@ from weakref import WeakSet
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.wanted import Key, Listing, Wanted
-from kbn.filters import Filter, Notification, Subscription
+from kbn.filters import Filter, Notification, Subscription, UnknownTerm
 from kbn.matching import Matcher, Meter, Poset
 from kbn.ontology import Ontology
 
@@ -81,6 +81,18 @@ class Register:
         if announcements.has_more:
             self._unfinished[name] = announcements
         return None if announce is None else (name, announce)
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether an index is being made anew: `renew`."""
+        return any(each.is_renewing for each in self._told.values())
+
+    def renew(self) -> int:
+        """Do a step of that; about how many microseconds it took."""
+        for each in self._told.values():
+            if each.is_renewing:
+                return each.renew()
+        return 0
 
     def join(self, name: str, announcements: Announcements) -> None:
         """A neighbour joins that is to be told."""
@@ -157,7 +169,7 @@ class RoutingTable(Register):
     def __init__(self, ontology: Ontology | None = None, *, keeps_roots: bool = False) -> None:
         super().__init__()
         self.ontology = ontology
-        self._matcher = Matcher(ontology)
+        self._matcher = Matcher(ontology, in_parts=True)
         self._poset = Poset(ontology, in_parts=True) if keeps_roots else None
         self._fresh: Matcher | None = None  # being made, to take the place of the other
         self._made_bytes = self._removed = self._versions = 0
@@ -214,6 +226,26 @@ class RoutingTable(Register):
         return super().go_on() if super().has_more else None
 
     @property
+    def is_renewing(self) -> bool:
+        """`Register.is_renewing`."""
+        return any(each.is_renewing for each in self._indexes()) or super().is_renewing
+
+    def renew(self) -> int:
+        """`Register.renew`."""
+        for each in self._indexes():
+            if each.is_renewing:
+                self._wanting.clear()
+                return each.renew()
+        return super().renew()
+
+    def _indexes(self) -> Iterator[Matcher | Poset]:
+        yield self._matcher
+        if self._fresh is not None:
+            yield self._fresh
+        if self._poset is not None:
+            yield self._poset
+
+    @property
     def version(self) -> int:
         """Another one after each change."""
         return self._versions + self._matcher.version
@@ -233,7 +265,7 @@ class RoutingTable(Register):
         Each step says how many constraints it has entered. What is entered and taken out between
         the steps is entered and taken out of both.
         """
-        fresh = self._fresh = Matcher(self.ontology)
+        fresh = self._fresh = Matcher(self.ontology, in_parts=True)
         for key in list(self._entries):
             subscription = self._entries.get(key)
             if subscription is not None and key not in fresh:
@@ -245,6 +277,10 @@ class RoutingTable(Register):
         self._wanting.clear()
         for listing in list(self._listings):
             listing.begin_again(fresh)
+
+    def unknown_terms(self, notification: Notification, at_most: int) -> tuple[UnknownTerm, ...]:
+        """The terms of a notification that nobody can make sense of; see `Matcher`."""
+        return self._matcher.unknown_terms(notification, at_most=at_most)
 
     def match(self, notification: Notification) -> Wanted:
         """Who wants it."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
 from kbn.broker.store import Store
 from kbn.broker.topology import Routing
 from kbn.ontology import Ontology
+
+UnknownTermsMode: TypeAlias = Literal["tell", "refuse", "ignore"]
 
 
 class SettingsGiven(TypedDict, total=False):
@@ -25,6 +27,7 @@ class SettingsGiven(TypedDict, total=False):
     authorizer: Authorizer | None
     limits: ClientLimits | None
     broker_limits: BrokerLimits | None
+    unknown_terms: UnknownTermsMode
     keeps_roots: bool
     now: float
     heartbeat_s: float
@@ -38,14 +41,16 @@ class Settings:
 
     One that `adapts` takes the shape of the first neighbour that comes while it has none, whatever
     its `routing`. `keeps` is False where the store does not outlive the process: durable requests
-    are refused then. `now` is any clock that does not run backwards, in seconds; `retransmit_s` is
-    None on links that neither lose nor reorder.
+    are refused then. `unknown_terms` says what to do about a notification with a term that the
+    ontology does not know: tell its publisher, refuse it, or nothing. `now` is any clock that does
+    not run backwards, in seconds; `retransmit_s` is None on links that neither lose nor reorder.
     """
 
     routing: Routing = "acyclic"
     adapts: bool = False
     keeps: bool = True
     advertisements: bool = False
+    unknown_terms: UnknownTermsMode = "tell"
     authorizer: Authorizer = field(default_factory=AllowAll)
     limits: ClientLimits = field(default_factory=ClientLimits)
     broker_limits: BrokerLimits = field(default_factory=BrokerLimits)

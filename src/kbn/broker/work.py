@@ -24,6 +24,7 @@ CONSTRAINT = 20  # reading, entering or removing one constraint of a subscriptio
 ELEMENT = 4  # the same for an element of a bag
 CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
 MOVED = 4_000  # a part of a change that moves very many filters in covering order
+STEPPED = 100  # any step of making an index anew
 COMPARED = 8  # what is wanted with what is advertised
 RECONSIDERED = 3  # looking whether a neighbour is to be told of a subscription, besides
 LOOKED_AT = 10  # asking the rules about a client after they have changed

@@ -19,6 +19,7 @@ from kbn.cli import (
     mib,
     ontology,
     ontology_clustering,
+    ontology_diff,
     ontology_explain,
     overlay,
     pipeline,
@@ -116,6 +117,9 @@ ontology.app.command("clusters", short_help="Show the clusters of an ontology.")
 )
 ontology.app.command("explain", short_help="Why two terms are related, axiom by axiom.")(
     ontology_explain.explain
+)
+ontology.app.command("diff", short_help="What a higher level finds, or what a version changes.")(
+    ontology_diff.diff
 )
 app.add_typer(lab.app, name="lab")
 app.add_typer(bench.app, name="bench")

@@ -50,6 +50,14 @@ class AfterDamage(StrEnum):
     REPAIR = "repair"
 
 
+class UnknownTerms(StrEnum):
+    """What a broker does about terms that its ontology does not know."""
+
+    TELL = "tell"
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
 @option_group
 class Tls:
     """Certificates: the broker's own, and whose it trusts."""
@@ -194,6 +202,14 @@ class BrokerOptions:
         bool,
         typer.Option("--advertisements", help="Send subscriptions only towards advertisements."),
     ] = False
+    unknown_terms: Annotated[
+        UnknownTerms,
+        typer.Option(
+            "--unknown-terms",
+            help="A notification with a term that the ontology does not know: tell its publisher, "
+            "refuse it, or ignore that.",
+        ),
+    ] = UnknownTerms.TELL
     keep_roots: Annotated[
         bool,
         typer.Option("--keep-roots", help="Let kbn status count the filters that no other covers."),
@@ -324,6 +340,7 @@ def _node_settings(options: BrokerOptions) -> NodeSettings:
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
         ontology=options.reasoning.load(),
         advertisements=options.advertisements,
+        unknown_terms=options.unknown_terms.value,
         keeps_roots=options.keep_roots,
         limits=limits,
         broker_limits=broker_limits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
 
 if TYPE_CHECKING:
-    from kbn.filters import Explanation, Notification
+    from kbn.filters import Explanation, UnknownTerm
     from kbn.ontology import Ontology
 
 
@@ -36,13 +37,13 @@ def explain(
       kbn explain 'category @> podcast:Technology' \\
         '{"category": {"class": "podcast:Podcasting"}}' -o podcast
     """
-    from kbn.filters import Subscription
+    from kbn.filters import Subscription, unknown_terms
     from kbn.filters import explain as explained
     from kbn.ontology import Ontology
 
     ontology = reasoning.load() or Ontology.empty()
     given = read_notification(notification)
-    remark_on_unknown_terms("the notification", given, ontology)
+    remark_on_unknown_terms("the notification", unknown_terms(given, ontology), ontology)
     said = explained(Subscription.parse(subscription, ontology=ontology), given, ontology)
     if as_json:
         print_json(said.to_json())
@@ -65,18 +66,15 @@ def _print(said: Explanation, ontology: Ontology) -> None:
 
 
 def remark_on_unknown_terms(
-    place: str, notification: Notification, ontology: Ontology, *, refuse: bool = False
+    place: str, unknown: Sequence[UnknownTerm], ontology: Ontology, *, refuse: bool = False
 ) -> bool:
     """Tell, on stderr, the terms that the ontology does not know; whether there are any.
 
-    With `refuse`, the first is an error.
+    With `refuse`, the first is an error, unless it is only subscriptions that want another kind.
     """
-    from kbn.filters import unknown_terms
-
-    unknown = unknown_terms(notification, ontology)
     for each in unknown:
         error = each.error(ontology)
-        if refuse:
+        if refuse and not each.wanted:
             raise error
         remark(f"{place}: {error}")
     return bool(unknown)

@@ -183,7 +183,7 @@ def _answers(
     for number, notification in enumerate(read_notifications(notifications), start=1):
         name = notification.id or str(number)
         unknown = ontology is not None and remark_on_unknown_terms(
-            f"notification {name}", notification, ontology, refuse=refuse
+            f"notification {name}", matcher.unknown_terms(notification), ontology, refuse=refuse
         )
         keys = sorted(str(key) for key in matcher.match(notification))
         reasons = {key: matcher.explain(notification, key).reasons for key in keys} if why else {}

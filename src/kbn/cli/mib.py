@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbn.cli.ontology import named, ontology_source
 from kbn.cli.output import (
     AsJson,
     local_time,
@@ -56,6 +58,16 @@ def mib(
     columns: Annotated[
         str | None, typer.Option("--columns", "-c", help="The fields to show, separated by commas.")
     ] = None,
+    ontology: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_source,
+            help="Show terms as this ontology names them; may be repeated.",
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=0, help="How many at most; 0 shows all.")
     ] = 100,
@@ -69,7 +81,7 @@ def mib(
     Examples:
       kbn mib mib.db
       kbn mib mib.db --kind subscriber --where 'subscriber.mean_hops > 1.5'
-      kbn mib mib.db --kind broker --columns name,load,medoid --json
+      kbn mib mib.db --kind broker --columns name,load,medoid --ontology animals
     """
     if kind is None:
         if where is not None or columns is not None:
@@ -81,7 +93,8 @@ def mib(
     if as_json:
         print_json([_chosen(each, chosen if columns else list(each)) for each in found])
     else:
-        rows = [[_cell(column, each[column]) for column in chosen] for each in found]
+        show = _names(ontology or [])
+        rows = [[_cell(column, each[column], show) for column in chosen] for each in found]
         print_table(rows, columns=chosen)
     if count > len(found):
         remark(f"{len(found)} of {count}: --limit 0 shows all")
@@ -134,7 +147,17 @@ def _chosen(object: dict[str, Any], columns: list[str]) -> dict[str, Any]:
     return {column: object[column] for column in columns}
 
 
-def _cell(column: str, value: Any) -> str:
+def _names(files: list[str]) -> Callable[[str], str]:
+    """How a text is shown: a term by its short name and label, where an ontology is given."""
+    if not files:
+        return str
+    from kbn.ontology import Ontology
+
+    known = Ontology.load(files, "none")
+    return lambda text: named(known, text) if known.kinds(text) else text
+
+
+def _cell(column: str, value: Any, show: Callable[[str], str] = str) -> str:
     """A value as people read it; fields named `…_at` hold seconds, 0 for never."""
     if column.endswith("_at"):
         return local_time(value) if value else "never"
@@ -142,4 +165,4 @@ def _cell(column: str, value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False) if value else ""
-    return str(value)
+    return show(str(value))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.options import option_group, with_options
-from kbn.cli.output import AsJson, console, print_facts, print_json, progress
+from kbn.cli.output import AsJson, console, print_facts, print_json, print_table, progress, remark
 from kbn.wording import counted
 
 if TYPE_CHECKING:
@@ -49,20 +49,32 @@ def ontology_file(given: str) -> Path:
 
     if given in data.names():
         return data.path(given)
+    if "://" in given:
+        raise typer.BadParameter(
+            f"{given}: only kbn ontology commands fetch, by http and https; give a file here"
+        )
     wrong = "is a folder" if file.is_dir() else "there is no such file"
     ships = f"kbn ships {', '.join(data.names())}"
     raise typer.BadParameter(f"{given}: {wrong}{did_you_mean(given, data.names()) or '; ' + ships}")
 
 
+def ontology_source(given: str) -> str:
+    """The file, the shipped ontology, or the address of one, that a user means."""
+    from kbn.ontology import is_address
+
+    return given if is_address(given) else str(ontology_file(given))
+
+
 Files = Annotated[
-    list[Path],
+    list[str],
     typer.Argument(
         metavar="FILES",
-        parser=ontology_file,
+        parser=ontology_source,
         show_default=False,
         help=(
-            "Ontology files (Turtle, RDF/XML, N-Triples, OWL functional syntax, OWL/XML, OBO), "
-            "or the name of one that ships with kbn, such as animals."
+            "Ontology files (Turtle, RDF/XML, N-Triples, OWL functional syntax, OWL/XML, JSON-LD, "
+            "OBO), their http or https addresses, or the name of one that ships with kbn, such as "
+            "animals."
         ),
     ),
 ]
@@ -118,24 +130,38 @@ class Reading:
     network: Annotated[
         bool, typer.Option("--network", help="Fetch imports that no local file provides.")
     ] = False
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Fetch nothing: use what was fetched before.")
+    ] = False
 
     def load(
-        self, files: list[Path], cache: bool = True, time_limit_s: float = TIME_LIMIT_S
+        self, files: list[str], cache: bool = True, time_limit_s: float = TIME_LIMIT_S
     ) -> Ontology:
         """The ontology of the files, with what is being done shown on stderr."""
         from kbn.ontology import Ontology
 
+        told: list[str] = []
+
+        def say(what: str) -> None:
+            show(what, 0, 0)
+            if "kept copy" in what:
+                told.append(what)
+
         with progress() as show:
-            return Ontology.load(
+            found = Ontology.load(
                 files,
                 reasoning=self.reasoning.value,
                 skos=self.skos,
                 cache=cache,
                 catalogue=self.catalogue,
                 network=self.network,
+                offline=self.offline,
                 time_limit_s=time_limit_s,
-                progress=lambda what: show(what, 0, 0),
+                progress=say,
             )
+        for what in told:
+            remark(what)
+        return found
 
 
 @app.command("compile", short_help="Compile files into one ontology, and keep it.")
@@ -172,7 +198,7 @@ def compile_(
         print_facts(_for_people(facts))
 
 
-@app.command("show")
+@app.command("show", short_help="Show the classes and properties, or one term.")
 @with_options
 def show(
     *,
@@ -186,6 +212,15 @@ def show(
             help="The term to show: an IRI, a CURIE, a local name or a label.",
         ),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            "-s",
+            metavar="TEXT",
+            help="List the terms with all these words in a label, a synonym or the name.",
+        ),
+    ] = None,
     depth: Annotated[
         int | None,
         typer.Option("--depth", min=1, help="Show so many levels of the class tree."),
@@ -193,22 +228,33 @@ def show(
     reading: Reading,
     as_json: AsJson = False,
 ) -> None:
-    """Show the class tree of FILES, or everything known about one term.
+    """Show the class tree of FILES and the properties, or everything known about one term.
+
+    A term is shown by its short name, and by its label where that says more. Behind a property are
+    its domain and its range.
 
     \b
     Examples:
       kbn ontology show animals --depth 2
+      kbn ontology show podcast --search tech
       kbn ontology show animals --term Cats --json
     """
+    if term is not None and search is not None:
+        raise typer.BadParameter("--term shows one term, --search finds some: give one of them")
     ontology = reading.load(files)
-    if term is not None:
+    if search is not None:
+        _print_found(ontology, search, as_json)
+    elif term is not None:
         facts = _term_facts(ontology, find_term(ontology, term))
         print_json(facts) if as_json else print_facts(_shortened(ontology, facts))
     elif as_json:
-        print_json({**_facts(ontology), "children": _children(ontology)})
+        properties = {iri: _ends(ontology, iri) for iri in ontology.properties}
+        children = _children(ontology)
+        print_json({**_facts(ontology), "children": children, "property_ends": properties})
     else:
         print_facts(_for_people(_facts(ontology)))
         console().print(_tree(ontology, depth))
+        _print_properties(ontology)
 
 
 def _facts(ontology: Ontology) -> dict[str, object]:
@@ -226,6 +272,52 @@ def _facts(ontology: Ontology) -> dict[str, object]:
 def _for_people(facts: dict[str, object]) -> dict[str, object]:
     # What could not be used, and whatever else a reader should know about the reading.
     return {"remarks" if name == "unsupported" else name: fact for name, fact in facts.items()}
+
+
+def _print_found(ontology: Ontology, text: str, as_json: bool) -> None:
+    from kbn.ontology import NameIndex
+
+    found = NameIndex(ontology).search(text)
+    if as_json:
+        terms = [
+            {"iri": term.iri, "kinds": sorted(ontology.kinds(term.iri)), "name": name}
+            for term, name in found
+        ]
+        print_json({"search": text, "terms": terms})
+        return
+    if not found:
+        typer.echo(f"no term has {text!r} in a label or in its name")
+        return
+    rows = []
+    for term, name in found[:MAX_SHOWN]:
+        above = ontology.parents(term.iri) or ontology.direct_types(term.iri)
+        parents = ", ".join(named(ontology, each) for each in sorted(above))
+        kinds = ", ".join(sorted(ontology.kinds(term.iri)))
+        rows.append((named(ontology, term.iri), kinds, name, parents))
+    print_table(rows, columns=("term", "kind", "found in", "directly below"))
+    if len(found) > MAX_SHOWN:
+        typer.echo(f"… and {len(found) - MAX_SHOWN:,} more (--json shows all)")
+
+
+def _ends(ontology: Ontology, iri: str) -> dict[str, list[str]]:
+    return {
+        "domains": sorted(ontology.domains(iri)),
+        "ranges": sorted(ontology.ranges(iri)),
+    }
+
+
+def _print_properties(ontology: Ontology) -> None:
+    """The properties, each with what it goes from and to, where that is said."""
+    rows = []
+    for iri in ontology.properties[:MAX_SHOWN]:
+        ends = _ends(ontology, iri).values()
+        domain, reach = (", ".join(named(ontology, each) for each in end) for end in ends)
+        rows.append((named(ontology, iri), domain, reach))
+    if rows:
+        print_table(rows, columns=("property", "domain", "range"))
+    if len(ontology.properties) > MAX_SHOWN:
+        more = counted(len(ontology.properties) - MAX_SHOWN, "more property", "more properties")
+        typer.echo(f"… and {more} (--term shows one, --json all)")
 
 
 def find_term(ontology: Ontology, term: str) -> str:

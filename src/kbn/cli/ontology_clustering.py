@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Files, Reading, find_term
+from kbn.cli.ontology import Files, Reading, find_term, named
 from kbn.cli.options import with_options
 from kbn.cli.output import (
     AsJson,
@@ -73,17 +73,17 @@ def medoid(
     if not terms and not filters:
         raise typer.BadParameter("there is nothing to find the medoid of: add --terms or --filter")
     ontology = reading.load(files)
-    named = Counter(_named(ontology, terms or [], filters or []))
-    if not named:
+    counted_terms = Counter(_terms(ontology, terms or [], filters or []))
+    if not counted_terms:
         raise InvalidInputError("the filters name no terms, so they have no medoid")
-    told = _medoid_told(ontology, named)
+    told = _medoid_told(ontology, counted_terms)
     if as_json:
         print_json(told)
     else:
         _print_medoid(ontology, told)
 
 
-def _named(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str]:
+def _terms(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str]:
     """The IRIs that the options name, as often as they do."""
     from kbn.filters import Subscription, terms_named_in
 
@@ -95,12 +95,12 @@ def _named(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str
     return found
 
 
-def _medoid_told(ontology: Ontology, named: Counter[str]) -> dict[str, Any]:
+def _medoid_told(ontology: Ontology, terms: Counter[str]) -> dict[str, Any]:
     from kbn.placement import SemanticMap
     from kbn.placement import clusters as clusters_of
 
     remark_on_compiling_placement()
-    found: Medoid = SemanticMap(ontology).medoid(named)
+    found: Medoid = SemanticMap(ontology).medoid(terms)
     return {
         "medoid": found.term,
         "cost": found.cost,
@@ -110,12 +110,15 @@ def _medoid_told(ontology: Ontology, named: Counter[str]) -> dict[str, Any]:
         "skipped": list(found.skipped),
         "complete": found.complete,
         "cluster": None if found.term is None else clusters_of(ontology).cluster_of(found.term),
-        "named": dict(named),
+        "named": dict(terms),
     }
 
 
 def _print_medoid(ontology: Ontology, told: dict[str, Any]) -> None:
-    short = ontology.shorten
+
+    def short(iri: str) -> str:
+        return named(ontology, iri)
+
     print_facts(
         {
             "medoid": "none" if told["medoid"] is None else short(told["medoid"]),
@@ -167,8 +170,8 @@ def clusters(
     rows = []
     for rank, key in enumerate(found, start=1):
         members = found.members(key)
-        named = ontology.shorten(key), str(len(members)), members_shown(ontology, members)
-        rows.append((str(rank), *named))
+        shown = members_shown(ontology, members)
+        rows.append((str(rank), named(ontology, key), str(len(members)), shown))
     print_clusters(rows, columns=("rank", "cluster", "terms", "members"))
 
 
@@ -199,7 +202,7 @@ def read_order(path: Path, ontology: Ontology) -> list[str]:
 
 def members_shown(ontology: Ontology, members: frozenset[str]) -> str:
     """The first members by name, and how many more there are."""
-    names = [ontology.shorten(iri) for iri in sorted(members)]
+    names = [named(ontology, iri) for iri in sorted(members)]
     more = len(names) - MEMBERS_SHOWN
     shown = ", ".join(names[:MEMBERS_SHOWN])
     return shown if more <= 0 else f"{shown} and {more} more"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import OntologyOptions, find_term, named
+from kbn.cli.ontology import Reading, find_term, named, ontology_source
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
 from kbn.errors import KbnError
@@ -25,7 +25,17 @@ def explain(
     *,
     first: Name,
     second: Name,
-    reasoning: OntologyOptions,
+    ontology_files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ontology",
+            "-o",
+            metavar="FILE",
+            parser=ontology_source,
+            help="Ontology file, its address, or the name of a shipped one; may be repeated.",
+        ),
+    ] = None,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Say why FIRST is a kind of SECOND, is one of them, or is related to it, axiom by axiom.
@@ -39,9 +49,9 @@ def explain(
     """
     from kbn.ontology import links_between
 
-    ontology = reasoning.load()
-    if ontology is None:
+    if not ontology_files:
         raise typer.BadParameter("give the ontology with -o", param_hint="--ontology")
+    ontology = reading.load(ontology_files)
     one, other = find_term(ontology, first), find_term(ontology, second)
     links = links_between(ontology, one, other)
     axioms = Axioms(ontology)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.ontology import Files, Level, Reading, Reasoning, find_term
+from kbn.cli.ontology import Files, Level, Reading, Reasoning, find_term, named
 from kbn.cli.ontology_clustering import Order, members_shown, print_clusters, read_order
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_facts, print_json, require_folder, write_json
@@ -137,19 +137,19 @@ def plan(
 
     if output is not None:
         require_folder(output.absolute().parent)
-    named = [name.strip() for name in brokers.split(",")]
+    listed = [name.strip() for name in brokers.split(",")]
     planning.check()
-    linked = _links(planning.links, named) if planning.links is not None else []
+    linked = _links(planning.links, listed) if planning.links is not None else []
     ontology = Reading(reasoning=reasoning).load(files)
-    listed = None if order is None else read_order(order, ontology)
+    first = None if order is None else read_order(order, ontology)
     options = planning.options(ontology, linked)
-    made = planned(ontology, named, planning.planner, order=listed, **options)
+    made = planned(ontology, listed, planning.planner, order=first, **options)
     if output is not None:
         write_json(made.to_json(), output)
     if as_json:
         print_json(made.to_json())
     else:
-        _print_for_people(ontology, made, _gained(ontology, made, options, listed))
+        _print_for_people(ontology, made, _gained(ontology, made, options, first))
 
 
 def _links(text: str, brokers: list[str]) -> list[Link]:
@@ -210,7 +210,7 @@ def _print_for_people(ontology: Ontology, made: Plan, gained: dict[str, str]) ->
         [
             (
                 str(cluster.rank),
-                ontology.shorten(cluster.key),
+                named(ontology, cluster.key),
                 ", ".join(cluster.brokers),
                 str(len(cluster.members)),
                 members_shown(ontology, cluster.members),

@@ -17,8 +17,10 @@ from kbn.cli.ontology import ontology_file
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json, remark
 from kbn.errors import InvalidInputError, KbnError, TransportError
+from kbn.wording import counted
 
 if TYPE_CHECKING:
+    from kbn.broker import TermNote
     from kbn.filters import Notification
     from kbn.transport import Client, ManagedPublisher
 
@@ -109,8 +111,8 @@ def publish(
     """Publish notifications at a broker, and say how many.
 
     One that is not valid, or that the broker refuses, is reported with its number; the others are
-    published, and the exit code is 1 (2 when no argument is valid). A broker that goes away is
-    waited for.
+    published, and the exit code is 1 (2 when no argument is valid). Terms that the ontology of the
+    broker does not know are told on stderr. A broker that goes away is waited for.
 
     \b
     Examples:
@@ -126,7 +128,14 @@ def publish(
     count = asyncio.run(_publish(publisher, texts, publishing))
     durable = publishing.durable
     if as_json:
-        print_json({"published": count.done, "durable": durable, "failed": count.failed})
+        print_json(
+            {
+                "published": count.done,
+                "durable": durable,
+                "failed": count.failed,
+                "unknown_terms": count.unknown,
+            }
+        )
     else:
         typer.echo(f"{count.done} published" + (" and stored" if durable else ""))
     if count.failed:
@@ -138,7 +147,9 @@ def _publisher(
 ) -> Client | ManagedPublisher:
     """A client of the broker or, with a trigger broker, one that is managed."""
     if management.trigger is None:
-        return connecting.client(publishing.name, with_path=publishing.with_path)
+        return connecting.client(
+            publishing.name, with_path=publishing.with_path, on_unknown_term=lambda note: None
+        )
     from kbn.ontology import Ontology
     from kbn.transport import ManagedPublisher, parse_url
 
@@ -147,8 +158,8 @@ def _publisher(
     return ManagedPublisher(
         management.trigger, Ontology.load(management.ontology), url=connecting.url,
         name=publishing.name, wait_s=connecting.wait_s, with_path=publishing.with_path,
-        token=known.token, tls_ca=known.tls_ca, tls_certificate=known.tls_cert,
-        tls_key=known.tls_key,
+        on_unknown_term=lambda note: None, token=known.token, tls_ca=known.tls_ca,
+        tls_certificate=known.tls_cert, tls_key=known.tls_key,
     )  # fmt: skip
 
 
@@ -158,6 +169,8 @@ class _Count:
     def __init__(self) -> None:
         self.done = 0
         self.failed = 0
+        self.unknown = 0
+        self._shown: set[TermNote] = set()
 
     def fail(self, where: str, error: KbnError) -> None:
         self.failed += 1
@@ -165,6 +178,14 @@ class _Count:
             remark(f"{where}: {error}")
         elif self.failed == SHOWN_MAX + 1:
             remark("… further ones are counted, and not shown")
+
+    def tell_unknown(self, client: Client | ManagedPublisher) -> None:
+        """Tell the terms that the broker's ontology does not know, each once, and count."""
+        for note in client.take_unknown_terms():
+            if note not in self._shown and len(self._shown) < SHOWN_MAX:
+                self._shown.add(note)
+                remark(str(note))
+        self.unknown = client.unknown_count
 
 
 async def _publish(
@@ -185,7 +206,11 @@ async def _publish(
                 continue
             await pace.wait()
             await sender.send(where, notification)
+            count.tell_unknown(client)
         await sender.finish()
+        count.tell_unknown(client)
+    if count.unknown:
+        remark(f"{counted(count.unknown, 'notification')} with terms that the broker does not know")
     return count
 
 
@@ -216,14 +241,18 @@ class _BestEffortSender:
         self._count.fail("refused", error)
 
     async def finish(self) -> None:
-        """Wait until the broker has handled all of them, at most `BARRIER_S`."""
-        try:
-            async with asyncio.timeout(BARRIER_S):
-                await self._client.barrier()
-        except TimeoutError:
-            remark("all were sent; part of the network has not answered yet")
+        await _until_handled(self._client)
         for error in self._client.take_refusals():
             self._refused(error)
+
+
+async def _until_handled(client: Client | ManagedPublisher) -> None:
+    """Wait until the broker has handled all that was published, at most `BARRIER_S`."""
+    try:
+        async with asyncio.timeout(BARRIER_S):
+            await client.barrier()
+    except TimeoutError:
+        remark("all were sent; part of the network has not answered yet")
 
 
 class _DurableSender:
@@ -244,6 +273,8 @@ class _DurableSender:
     async def finish(self) -> None:
         while self._ahead:
             await self._finish_first()
+        if self._client.unknown_count:  # all of them are told before a barrier is reached
+            await _until_handled(self._client)
 
     async def _finish_first(self) -> None:
         where, task = self._ahead.popleft()

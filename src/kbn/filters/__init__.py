@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
     from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
-    from kbn.filters.term_check import UnknownTerm, unknown_terms
+    from kbn.filters.term_check import TermCheck, UnknownTerm, unknown_terms
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
         INT_MAX,
@@ -94,6 +94,7 @@ __all__ = [
     "Relation",
     "Subscription",
     "SubscriptionSize",
+    "TermCheck",
     "UnknownTerm",
     "Value",
     "Verdict",
@@ -150,6 +151,7 @@ __getattr__ = on_first_use(
         "Explanation": "kbn.filters.explanation",
         "Verdict": "kbn.filters.explanation",
         "explain": "kbn.filters.explanation",
+        "TermCheck": "kbn.filters.term_check",
         "UnknownTerm": "kbn.filters.term_check",
         "unknown_terms": "kbn.filters.term_check",
         "Family": "kbn.filters.values",

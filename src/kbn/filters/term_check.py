@@ -7,8 +7,10 @@ told. Without an ontology, or with an empty one, no term is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kbn.errors import UnknownTermError
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
     from kbn.filters.notification import Notification
     from kbn.ontology import Ontology, Term
 
-__all__ = ["UnknownTerm", "unknown_terms"]
+__all__ = ["TermCheck", "UnknownTerm", "unknown_terms"]
+
+_PLAIN = frozenset({bool, int, float, str, bytes, datetime})
+REMEMBERED_MAX = 16_384
+REMEMBERED_IRI_MAX = 256
+"""So many terms are remembered, with IRIs no longer than this."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,15 @@ class UnknownTerm:
     """As the notification has it."""
     known_as: tuple[str, ...]
     """The kinds that the ontology knows it as; empty when it does not know it at all."""
+    wanted: str = ""
+    """The kind that subscriptions ask for instead, where the ontology knows it as what it is."""
 
     def __str__(self) -> str:
+        if self.wanted:
+            return (
+                f"{self.attribute}: <{self.term.iri}> is a class, and subscriptions ask for an "
+                f"{self.wanted} here (@=); @> asks for classes"
+            )
         if self.known_as:
             kinds = " and ".join(self.known_as)
             return (
@@ -62,15 +76,72 @@ class UnknownTerm:
 
     def to_json(self) -> dict[str, object]:
         """The same as JSON-ready data."""
-        return {
+        form: dict[str, object] = {
             "attribute": self.attribute,
             "term": {self.term.kind: self.term.iri},
             "known_as": list(self.known_as),
         }
+        return {**form, "wanted": self.wanted} if self.wanted else form
+
+
+class TermCheck:
+    """Finds the unknown terms of many notifications; what is found of a term is remembered.
+
+    >>> from kbn.data import path
+    >>> from kbn.ontology import Class, Ontology
+    >>> check = TermCheck(Ontology.load(path("animals")))
+    >>> [str(each) for each in check.unknown_in({"x": Class("animals:Human"), "age": 3})]
+    []
+    """
+
+    __slots__ = ("_known_as", "_ontology", "is_idle")
+
+    def __init__(self, ontology: Ontology | None) -> None:
+        self._ontology = ontology
+        self.is_idle = ontology is None or not (
+            ontology.classes or ontology.properties or ontology.individuals
+        )
+        """Whether nothing is unknown, because nothing is known."""
+        self._known_as: dict[Term, tuple[str, ...] | None] = {}
+
+    def terms_of(self, attributes: Mapping[str, object]) -> list[tuple[str, Term]]:
+        """Each term that is named, with its attribute; quick where there is none."""
+        found: list[tuple[str, Term]] = []
+        for attribute, value in attributes.items():
+            if value.__class__ not in _PLAIN:
+                found += [(attribute, term) for term in terms_named_in(value)]  # type: ignore[arg-type]
+        return found
+
+    def unknown_in(self, attributes: Mapping[str, object]) -> Iterator[UnknownTerm]:
+        """The unknown terms, each as often as it is named, as they are found."""
+        if not self.is_idle:
+            yield from self.unknown_among(self.terms_of(attributes))
+
+    def unknown_among(self, named: list[tuple[str, Term]]) -> Iterator[UnknownTerm]:
+        """Those among the terms of a notification that are unknown, as they are found."""
+        known_as = self._known_as
+        for attribute, term in named:
+            kinds = known_as[term] if term in known_as else self._look_up(term)
+            if kinds is not None:
+                yield UnknownTerm(attribute, term, kinds)
+
+    def _look_up(self, term: Term) -> tuple[str, ...] | None:
+        """The kinds of a term that is not known as what it is used for; None for one that is."""
+        assert self._ontology is not None
+        kinds = self._ontology.kinds(expanded(term, self._ontology).iri)
+        is_known = bool(kinds) if term.kind == "term" else term.kind in kinds
+        found = None if is_known else tuple(sorted(kinds))
+        if len(term.iri) <= REMEMBERED_IRI_MAX:
+            if len(self._known_as) >= REMEMBERED_MAX:
+                self._known_as.clear()
+            self._known_as[term] = found
+        return found
 
 
 def unknown_terms(
-    notification: Notification | Mapping[str, object], ontology: Ontology | None
+    notification: Notification | Mapping[str, object],
+    ontology: Ontology | None,
+    at_most: int | None = None,
 ) -> tuple[UnknownTerm, ...]:
     """The terms in `notification` that `ontology` does not know as what they are used for.
 
@@ -81,12 +152,5 @@ def unknown_terms(
     >>> [each.attribute for each in found]
     ['y']
     """
-    if ontology is None or not (ontology.classes or ontology.properties or ontology.individuals):
-        return ()
-    found: dict[UnknownTerm, None] = {}
-    for attribute, value in as_notification(notification).attributes.items():
-        for term in terms_named_in(value):
-            kinds = ontology.kinds(expanded(term, ontology).iri)
-            if not kinds or (term.kind != "term" and term.kind not in kinds):
-                found[UnknownTerm(attribute, term, tuple(sorted(kinds)))] = None
-    return tuple(found)
+    found = TermCheck(ontology).unknown_in(as_notification(notification).attributes)
+    return tuple(dict.fromkeys(islice(found, at_most)))

@@ -45,6 +45,7 @@ WARM_EVENTS = 1_000
 LATENCY_CALLS = 2_000
 AGREEING_CALLS = 200
 EXPANDED_PAIRS = 10_000_000
+EXPANDED_ROUNDS = 3
 ADDED_MAX = 20_000
 
 
@@ -185,12 +186,15 @@ def _time_calls(matcher: Matcher, calls: Sequence[Notification]) -> tuple[list[f
 def _expanding(matcher: Matcher, table: pa.Table, matches: float, row_s: float) -> dict[str, Any]:
     """How many (notification, key) pairs a second, over as many rows as give a fair number."""
     rows = min(affordable_rows(table, row_s), max(1, int(EXPANDED_PAIRS / max(1.0, matches))))
-    matcher.match_batch(table.slice(0, 1))
-    with undisturbed():
-        seconds, pairs = cpu_timed(matcher.match_batch, table.slice(0, rows))
+    seconds = []
+    for _ in range(EXPANDED_ROUNDS):
+        # The first result takes its memory from the system, page by page: that is most of its time.
+        with undisturbed():
+            took, pairs = cpu_timed(matcher.match_batch, table.slice(0, rows))
+        seconds.append(took)
     return {
         "expanded_pairs": pairs.num_rows,
-        "expanded_pairs_per_second": pairs.num_rows / seconds,
+        "expanded_pairs_per_second": pairs.num_rows / min(seconds),
     }
 
 

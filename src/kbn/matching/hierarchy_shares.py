@@ -14,6 +14,17 @@ ELEMENTS = 8
 """How many elements a bag is taken to have."""
 
 
+_OPERATORS = (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC)
+
+
+def is_about_hierarchy(operator: AnyOperator) -> bool:
+    """Whether the share of a constraint may depend on its operand."""
+    parts = split_bag_operator(operator)
+    if parts is None:
+        return operator in _OPERATORS
+    return parts[0] is Operator.SUPER_BAG and parts[1] in _OPERATORS
+
+
 class HierarchyShares:
     """The shares that one ontology suggests."""
 
@@ -25,13 +36,6 @@ class HierarchyShares:
             Operator.MORE_SPECIFIC: tree.descendants.starts,
             Operator.LESS_SPECIFIC: tree.ancestors.starts,
         }
-
-    def is_about(self, operator: AnyOperator) -> bool:
-        """Whether the share of a constraint may depend on its operand."""
-        parts = split_bag_operator(operator)
-        if parts is None:
-            return operator in self._starts
-        return parts[0] is Operator.SUPER_BAG and parts[1] in self._starts
 
     def share(self, constraint: Constraint) -> float | None:
         """The share of notifications that satisfy the constraint; None if it is not about that.

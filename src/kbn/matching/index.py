@@ -8,12 +8,14 @@ only those that get there.
 
 The grid, the ranks and the placement are estimates from what is stored, made anew each time the
 index has doubled, or an eighth of the slabs' filters came one by one: an addition costs a constant
-amount on average, and a rebuild now and then.
+amount on average, and a rebuild now and then. Where nobody may wait for one, it is made in steps
+beside the index in use (`renewal.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +59,7 @@ LOOSE_PER_ROW = 256
 HITS_PER_ROW = 32
 """The trie is walked once for a batch that has so many rows, where few filters came since the trie
 was listed and rows hit many tokens: a walk for one row looks for each of these at every node."""
+LOOSE_AT_ONCE = 128
 INSERTED_MAX = 100_000
 """How many filters the trie takes at once: it makes room for as many nodes as they have tokens."""
 
@@ -76,8 +79,19 @@ class Index:
         self.placed = np.zeros(16, bool)
         self.placed_count = 0
         self.built_count = 0
+        self.in_parts = False  # then it is not arranged anew where one group is placed
         self.residual_evaluator = ResidualEvaluator(self.ontology)
         self.own_scratch()
+
+    @classmethod
+    def empty_like(cls, index: Index) -> Index:
+        """An empty index with the tables of another, to take its place (see `renewal.py`)."""
+        fresh = copy(index)
+        fresh.groups, fresh.trie, fresh.slabs = Groups(), Trie(), Slabs()
+        fresh.placed = np.zeros(16, bool)
+        fresh.placed_count = fresh.built_count = 0
+        fresh.own_scratch()
+        return fresh
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_view": None}  # it holds addresses, which mean nothing elsewhere
@@ -91,6 +105,14 @@ class Index:
         self._stamps = Stamps(np.zeros(1, np.int64), np.zeros(64, np.int64))
         self._points = _room_for_points(1, 0)
 
+    def become(self, fresh: Index) -> None:
+        """Go on with the groups of another that was made beside this one."""
+        self.groups, self.trie, self.slabs = fresh.groups, fresh.trie, fresh.slabs
+        self.placed, self.placed_count = fresh.placed, fresh.placed_count
+        self.built_count = fresh.built_count
+        self._group_residuals = {}
+        self._view = None
+
     # --- changing ------------------------------------------------------------------------------
 
     def place(self, candidates: Array) -> None:
@@ -101,7 +123,7 @@ class Index:
         if new.shape[0] == 0:
             return
         new = np.unique(new)
-        if self.placed_count + new.shape[0] > max(REBUILD_MIN, 2 * self.built_count):
+        if self._has_doubled(new.shape[0]):
             self.rebuild()
         else:
             self._insert(new)
@@ -112,9 +134,30 @@ class Index:
         self.placed = grown(self.placed, self.groups.group_count, 0)
         if self.placed[group]:
             return
-        if self.placed_count + 1 > max(REBUILD_MIN, 2 * self.built_count):
+        if not self.in_parts and self._has_doubled(1):
             self.rebuild()
             return
+        self._insert_one(group)
+        if not self.in_parts and self.slabs.too_loose:
+            self.rebuild()
+
+    def place_in_parts(self, candidates: Array) -> None:
+        """`place` for a few groups, without arranging anything anew."""
+        self._view = None
+        self.placed = grown(self.placed, self.groups.group_count, 0)
+        for group in candidates.tolist():
+            if not self.placed[group]:
+                self._insert_one(group)
+
+    def _has_doubled(self, new: int) -> bool:
+        return self.placed_count + new > max(REBUILD_MIN, 2 * self.built_count)
+
+    @property
+    def is_out_of_order(self) -> bool:
+        """Whether so many groups came that it should be arranged anew."""
+        return self._has_doubled(0) or self.slabs.too_loose
+
+    def _insert_one(self, group: int) -> None:
         member = np.array([group], np.int32)
         header = int(self.groups.code[self.groups.code_start[group]])
         if header >> 48 and self._is_cheaper_in_slabs(member):
@@ -125,8 +168,6 @@ class Index:
             self.trie.insert(member, self.groups, tokens, tokens)
         self.placed[group] = True
         self.placed_count += 1
-        if self.slabs.too_loose:
-            self.rebuild()
 
     def _is_cheaper_in_slabs(self, member: Array) -> bool:
         """Whether the only group given belongs in the slabs, with lanes as they are."""
@@ -136,6 +177,13 @@ class Index:
 
     def rebuild(self) -> None:
         """Order, grid and placement anew, from the groups that are alive."""
+        for _ in self.arranging(WEIGHED_MAX, INSERTED_MAX):
+            pass
+
+    def arranging(self, weighed: int, inserted: int) -> Iterator[int]:
+        """`rebuild` in steps of so many groups that are weighed, or inserted in the trie; each
+        gives about how many microseconds it took. Nothing is asked in between, and nothing placed.
+        """
         groups = self.groups
         members = np.flatnonzero(groups.alive[: groups.group_count] > 0).astype(np.int32)
         self._group_residuals = {}
@@ -143,29 +191,37 @@ class Index:
         self.slabs = Slabs()
         self.placed = np.zeros(max(16, groups.group_count), bool)
         self.placed_count = 0
+        while self.table.guess_shares(weighed):
+            yield weighed
         frequencies, _, _ = token_frequencies(members, groups.view(), len(self.table))
         self.trie.set_ranks(frequencies)
-        in_slabs = self._choose(members)
+        yield (members.shape[0] + len(self.table)) // 50
+        in_slabs = np.empty(members.shape[0], bool)
+        yield from self._choosing(members, in_slabs, weighed)
         if in_slabs.any() and not in_slabs.all():
             self._lay_lanes(members[in_slabs])
-        self._put(members[~in_slabs], members[in_slabs])
+            yield self._laying_took()
+        yield from self._putting(members[~in_slabs], members[in_slabs], weighed, inserted)
         self.trie.trim()
+        yield self.trie.node_count // 50
         self.trie.lay(groups)
         self.built_count = self.placed_count
+        yield self.trie.node_count // 12
 
     def changed(self) -> None:
         """Tell the index that `groups` was changed under it."""
         self._view = None
 
-    def _choose(self, members: Array) -> Array:
+    def _choosing(self, members: Array, chosen: Array, part: int) -> Iterator[int]:
         """Which of the groups belong in the slabs, by what each would cost here and there."""
         self._lay_lanes(members)
+        yield self._laying_took()
         codes, lanes = self.groups.view(), self.slabs.lanes.view()
-        chosen = np.empty(members.shape[0], bool)
-        for first in range(0, members.shape[0], WEIGHED_MAX):
-            some = members[first : first + WEIGHED_MAX]
+        for first in range(0, members.shape[0], part):
+            some = members[first : first + part]
             weights = weigh(some, codes, lanes)
-            chosen[first : first + WEIGHED_MAX] = cheaper_in_slabs(weights, some, codes)
+            chosen[first : first + part] = cheaper_in_slabs(weights, some, codes)
+            yield some.shape[0] // 4
         # Those that do not fill one slab bear its cost alone, which may be more than the trie's.
         few, before = int(chosen.sum()), SLAB
         while 0 < few < before:
@@ -173,7 +229,9 @@ class Index:
             weights = weigh(some, codes, lanes)
             chosen[chosen] = cheaper_in_slabs(weights, some, codes, few / SLAB)
             few, before = int(chosen.sum()), few
-        return chosen
+
+    def _laying_took(self) -> int:
+        return 2_000 + 8 * self.slabs.lanes.count + len(self.table) // 20
 
     def _lay_lanes(self, members: Array) -> None:
         self.slabs.lanes.lay(members, self.groups, len(self.encoder.axes), self.table)
@@ -189,13 +247,25 @@ class Index:
             self.rebuild()
 
     def _put(self, in_trie: Array, in_slabs: Array) -> None:
+        for _ in self._putting(in_trie, in_slabs, WEIGHED_MAX, INSERTED_MAX):
+            pass
+
+    def _putting(
+        self, in_trie: Array, in_slabs: Array, weighed: int, inserted: int
+    ) -> Iterator[int]:
         groups = self.groups
         self.trie.cover_tokens(len(self.table))
-        for part in np.array_split(in_trie, 1 + in_trie.shape[0] // INSERTED_MAX):
+        for part in np.array_split(in_trie, 1 + in_trie.shape[0] // inserted):
             _, tokens, longest = token_frequencies(part, groups.view(), len(self.table))
             self.trie.insert(part, groups, tokens, longest)
-        if in_slabs.shape[0]:
-            self.slabs.insert(in_slabs, groups)
+            yield (tokens + len(self.table)) // 20
+        if in_slabs.shape[0] >= SLAB:
+            for looked_at in self.slabs.inserting(in_slabs, groups, weighed):
+                yield looked_at // 4
+        else:
+            for first in range(0, in_slabs.shape[0], LOOSE_AT_ONCE):
+                self.slabs.insert(in_slabs[first : first + LOOSE_AT_ONCE], groups)
+                yield 20 * LOOSE_AT_ONCE
         for part in (in_trie, in_slabs):
             self.placed[part] = True
             self.placed_count += part.shape[0]
@@ -420,8 +490,9 @@ class Index:
     def _prepared(self) -> IndexView:
         tokens = len(self.table)
         self.trie.cover_tokens(tokens)
-        self._axes = self.axes_of()
-        self._points = self.axis_room(1)
+        if len(self.encoder.axes) > self._points.values.shape[1]:
+            self._axes = self.axes_of()
+            self._points = self.axis_room(1)
         if self._stamps.hit_at.shape[0] < tokens:
             self._stamps = Stamps(self._stamps.clock, grown(self._stamps.hit_at, tokens, 0))
         return IndexView(

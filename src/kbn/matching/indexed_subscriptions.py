@@ -20,20 +20,28 @@ from kbn.matching.groups import Array, each_once
 from kbn.matching.index import Index, encode_filters
 from kbn.matching.json_columns import is_json
 from kbn.matching.parted_match import PartedMatch
+from kbn.matching.renewal import Renewal
 from kbn.matching.subscribers import Subscribers
 from kbn.ontology import Ontology
 
 COMPACT_MIN = 1024
+AT_ONCE_MAX = 4_096
+"""Of so many subscriptions an index is made anew at once, in parts or not."""
 
 Given: TypeAlias = Subscription | Filter | str | dict[str, Any] | list[Any]
 """A subscription as a caller may give it: an object, a text of the language, or its JSON form."""
 
 
 class IndexedSubscriptions:
-    """Subscriptions under keys; `version` counts their changes."""
+    """Subscriptions under keys; `version` counts their changes.
 
-    def __init__(self, ontology: Ontology | None = None) -> None:
+    With `in_parts` a large index is made anew in steps: while it `is_renewing`, call `renew`.
+    """
+
+    def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:
         self.ontology = ontology
+        self._in_parts = in_parts
+        self._renewal: Renewal | None = None
         self.index = Index(ontology)
         self.subscribers = Subscribers()
         self.version = 0
@@ -41,15 +49,17 @@ class IndexedSubscriptions:
         self.frozen = False
         self.shares = False
         self._parted: WeakSet[PartedMatch] = WeakSet()
+        self.index.in_parts = in_parts
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("lock", "_parted")
+        own = ("lock", "_parted", "_renewal")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.lock = RLock()
         self._parted = WeakSet()
+        self._renewal = None
 
     def __len__(self) -> int:
         return self.subscribers.live
@@ -93,6 +103,8 @@ class IndexedSubscriptions:
             self.index.place_one(group)
         self.subscribers.enter(key, number)
         self.version += 1
+        if self._in_parts and self.index.is_out_of_order:
+            self._make_anew()
 
     def commit(self, load: BulkLoad) -> int:
         """Enter what a bulk load has taken; how many subscriptions that is."""
@@ -116,8 +128,10 @@ class IndexedSubscriptions:
         self.index.groups.remove(number)
         self.version += 1
         self.index.changed()
+        if self._renewal is not None:
+            self._renewal.removed(key)
         if self.index.groups.subscription_count > 2 * len(self) + COMPACT_MIN:
-            self._compact()
+            self._make_anew() if self._in_parts else self._compact()
 
     def before_change(self) -> None:
         """Refuse to change a snapshot; copy the arrays that snapshots share."""
@@ -128,6 +142,35 @@ class IndexedSubscriptions:
 
             unshare(self.index)
             self.shares = False
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the index is being made anew."""
+        return self._renewal is not None
+
+    def renew(self) -> int:
+        """Do a step of making the index anew; about how many microseconds it took."""
+        renewal = self._renewal
+        if renewal is None:
+            return 0
+        took = renewal.go_on()
+        if renewal.is_complete:
+            self._renewal = None
+            self.index.become(renewal.index)
+            self.subscribers = renewal.subscribers
+            self.shares = False
+            self.version += 1
+            for match in list(self._parted):
+                match.renumber(renewal.kept)
+        return took
+
+    def _make_anew(self) -> None:
+        """Begin to make the index anew, without what was removed; a small one at once."""
+        if self._renewal is None:
+            if self.index.groups.subscription_count <= AT_ONCE_MAX:
+                self._compact()
+            else:
+                self._renewal = Renewal(self)
 
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""

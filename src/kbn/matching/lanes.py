@@ -21,7 +21,9 @@ from kbn.matching.tokens import TokenTable
 ARRAYS = ("axis_lane", "token_cell", "grid", "grid_size", "below", "token_share", "token_use")
 _arrays_of = attrgetter(*ARRAYS)
 POINTS_MAX = CELLS - 2
-SAMPLE = 50_000
+SAMPLE = 16_384
+LANES_MAX = 1_024
+"""So many lanes have those axes and operators of attributes that are asked for most."""
 NEW_SHARE = 1 / 256
 """What a token selects of which nothing is known yet."""
 
@@ -55,21 +57,20 @@ class Lanes:
 
     def lay(self, members: Array, groups: Groups, axes: int, table: TokenTable) -> None:
         """Lay lanes for all that the members ask for."""
-        sample = members[:: max(1, members.shape[0] // SAMPLE)]
-        axis_of, bounds = layout.collect_bounds(sample, groups.view())
-        used = np.unique(axis_of)
+        sample = members[:: max(1, -(-members.shape[0] // SAMPLE))]
+        used, bounds_of = _bounds_by_axis(*layout.collect_bounds(sample, groups.view()))
         self.axis_lane = np.full(axes, -1, np.int32)
         self.axis_lane[used] = np.arange(used.shape[0])
         self.token_share = table.selectivity()
         uses = layout.use_of_tokens(members, groups.view(), len(table))
         self.token_use = uses.astype(np.float64)
-        by_lane = _tokens_by_lane(uses, table)
+        by_lane = _tokens_by_lane(uses, table)[: LANES_MAX - used.shape[0]]
         self.count = used.shape[0] + len(by_lane)
         self.grid = np.zeros((self.count, POINTS_MAX), np.float64)
         self.grid_size = np.zeros(self.count, np.int64)
         self.below = np.zeros((self.count, CELLS + 1), np.float64)
-        for lane, axis in enumerate(used.tolist()):
-            self._lay_grid(lane, bounds[(axis_of == axis) & np.isfinite(bounds)])
+        for lane, bounds in enumerate(bounds_of):
+            self._lay_grid(lane, bounds[np.isfinite(bounds)])
         self.token_cell = np.full(len(table), -1, np.int32)
         for lane, tokens in enumerate(by_lane, used.shape[0]):
             self._lay_tokens(lane, tokens)
@@ -107,6 +108,16 @@ class Lanes:
         self.below[lane, 1:] = np.cumsum(shares)
 
 
+def _bounds_by_axis(axis_of: Array, bounds: Array) -> tuple[Array, list[Array]]:
+    """The axes that are asked for, and the bounds on each; half of the lanes are theirs."""
+    used, uses = np.unique(axis_of, return_counts=True)
+    parts = np.split(bounds[np.argsort(axis_of, kind="stable")], np.cumsum(uses)[:-1])
+    if used.shape[0] > LANES_MAX // 2:
+        most = np.sort(np.argsort(-uses, kind="stable")[: LANES_MAX // 2])
+        return used[most], [parts[place] for place in most.tolist()]
+    return used, parts if used.shape[0] else []
+
+
 def _tokens_by_lane(uses: Array, table: TokenTable) -> list[Array]:
     """The tokens that are asked for, by attribute and operator, the most wanted first."""
     order = np.argsort(-uses, kind="stable")
@@ -116,5 +127,8 @@ def _tokens_by_lane(uses: Array, table: TokenTable) -> list[Array]:
     peers = np.array(table.peers, np.int64)[wanted]
     _, first, lane = np.unique(peers, return_index=True, return_inverse=True)
     places = np.argsort(np.argsort(first))[lane]  # a lane comes where its most wanted token does
+    if first.shape[0] > LANES_MAX:
+        kept = places < LANES_MAX
+        wanted, places = wanted[kept], places[kept]
     ends = np.cumsum(np.bincount(places))
     return np.split(wanted[np.argsort(places, kind="stable")], ends[:-1])

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Explanation, Notification, Subscription, explain
+from kbn.filters import (
+    Explanation,
+    Notification,
+    Subscription,
+    TermCheck,
+    UnknownTerm,
+    explain,
+)
 from kbn.matching.bulk_load import BulkLoad, checked_key, in_chunks
 from kbn.matching.indexed_subscriptions import Given, IndexedSubscriptions
 from kbn.matching.matches import Matches
 from kbn.matching.metering import Meter
 from kbn.matching.parted_match import PartedMatch
-from kbn.ontology import Ontology
+from kbn.matching.unsuited_terms import classes_for_individuals
+from kbn.ontology import Ontology, Term
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +49,9 @@ class Matcher:
     Agrees with `Subscription.matches` for every input, whatever was added and removed before; it is
     only faster. Threads may share one: their calls take turns.
 
+    An index that has doubled, or lost half of what it had, is made anew by the call that finds it
+    so. With `in_parts` a large one is made anew in steps: while it `is_renewing`, call `renew`.
+
     >>> from kbn import Matcher, Notification, Subscription
     >>> matcher = Matcher()
     >>> matcher.add(Subscription.parse('price < 20 and kind = "book"'), "ann")
@@ -51,8 +63,9 @@ class Matcher:
     0
     """
 
-    def __init__(self, ontology: Ontology | None = None) -> None:
-        self._held = IndexedSubscriptions(ontology)
+    def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:
+        self._held = IndexedSubscriptions(ontology, in_parts=in_parts)
+        self._terms = TermCheck(ontology)
 
     def __len__(self) -> int:
         """The number of subscriptions."""
@@ -115,6 +128,25 @@ class Matcher:
     def remove(self, key: Hashable) -> None:
         """Remove the subscription added under `key`."""
         self._held.remove(key)
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the index is being made anew, in parts."""
+        return self._held.is_renewing
+
+    @_in_turn
+    def renew(self) -> int:
+        """Do a step of making the index anew; about how many microseconds it took.
+
+        >>> matcher = Matcher(in_parts=True)
+        >>> for n in range(5_000): matcher.add(f"price < {n}", n)
+        >>> matcher.is_renewing
+        True
+        >>> while matcher.is_renewing: took = matcher.renew()
+        >>> len(matcher.match({"price": 10}))
+        4989
+        """
+        return self._held.renew()
 
     @_in_turn
     def match(self, notification: Notification | Mapping[str, Any]) -> Matches:
@@ -208,6 +240,34 @@ class Matcher:
         """
         return explain(self.subscription(key), notification, self.ontology)
 
+    def unknown_terms(
+        self, notification: Notification | Mapping[str, Any], *, at_most: int | None = None
+    ) -> tuple[UnknownTerm, ...]:
+        """The terms of a notification that the ontology does not know as what they are used for.
+
+        And the classes that no subscription accepts where some ask for individuals. Most often each
+        is a mistake, because of which nobody gets the notification.
+
+        >>> from kbn import Class, Ontology, data
+        >>> matcher = Matcher(Ontology.load(data.path("animals")))
+        >>> matcher.add("x @= animals:Mammal", "ann")
+        >>> print(matcher.unknown_terms({"x": Class("animals:Cow")})[0])
+        x: <animals:Cow> is a class, and subscriptions ask for an individual here (@=); @> asks ...
+        """
+        if self._terms.is_idle:
+            return ()
+        given = notification if type(notification) is Notification else Notification(notification)
+        named = self._terms.terms_of(given.attributes)
+        return self._unknown_among(named, at_most) if named else ()
+
+    @_in_turn
+    def _unknown_among(
+        self, named: list[tuple[str, Term]], at_most: int | None
+    ) -> tuple[UnknownTerm, ...]:
+        unknown = self._terms.unknown_among(named)
+        found = chain(unknown, classes_for_individuals(self._held.index.table, named))
+        return tuple(dict.fromkeys(islice(found, at_most)))
+
     @property
     def constant_bytes(self) -> int:
         """About what the constants take that were ever asked for, also of what was removed."""
@@ -226,4 +286,5 @@ def subscriptions_of(matcher: Matcher) -> IndexedSubscriptions:
 def _matcher_of(held: IndexedSubscriptions) -> Matcher:
     matcher = Matcher.__new__(Matcher)
     matcher._held = held
+    matcher._terms = TermCheck(held.ontology)
     return matcher

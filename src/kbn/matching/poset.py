@@ -94,7 +94,8 @@ class Poset:
         self._ontology = ontology
         self._in_parts = in_parts
         self._implications = Implications(ontology)
-        self._index = RootIndex(ontology, self._implications, ASKED_MAX if in_parts else inf)
+        asked_max = ASKED_MAX if in_parts else inf
+        self._index = RootIndex(ontology, self._implications, asked_max, in_parts=in_parts)
         self._unfinished: deque[Iterator[None]] = deque()
         self._leaving: set[int] = set()  # roots that nobody asks for, with entries below them
         self._entries: dict[int, _Entry] = {}
@@ -193,6 +194,15 @@ class Poset:
             self._unfinished.append(steps)
             break
         return self._change()
+
+    @property
+    def is_renewing(self) -> bool:
+        """Whether the index of the roots is being made anew: `renew`."""
+        return self._index.held.is_renewing
+
+    def renew(self) -> int:
+        """Do a step of making the index anew; about how many microseconds it took."""
+        return self._index.held.renew()
 
     def _start(self, steps: Iterator[None]) -> None:
         """Do all of it; in parts, the first of it."""

@@ -38,11 +38,16 @@ class RootIndex:
     """Filters that are or were roots, by number."""
 
     def __init__(
-        self, ontology: Ontology | None, implications: Implications, asked_max: float = inf
+        self,
+        ontology: Ontology | None,
+        implications: Implications,
+        asked_max: float = inf,
+        *,
+        in_parts: bool = False,
     ) -> None:
         """The oracle is asked at most `asked_max` times who covers a filter: then nobody does."""
         self._asked_max = asked_max
-        self.held = IndexedSubscriptions(ontology)
+        self.held = IndexedSubscriptions(ontology, in_parts=in_parts)
         self._index = self.held.index
         self._implications = implications
         self._query = CoverQuery(self._index, implications.memory)

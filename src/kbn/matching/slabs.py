@@ -7,6 +7,7 @@ an open slab at the end; when such slabs have become an eighth of all, everythin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 
 import numpy as np
@@ -30,6 +31,8 @@ LOOSE_MIN = 8 * SLAB
 OPEN_LANES_MAX = 256
 WEIGHED_MAX = 1 << 16
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ONE = np.uint64(1)
+_CELL_NUMBERS = np.arange(CELLS, dtype=np.uint64)
 
 
 class Slabs:
@@ -75,15 +78,31 @@ class Slabs:
         """Put the groups `members` into slabs: whole ones of their own, the rest one by one."""
         codes = groups.view()
         if members.shape[0] >= SLAB:
-            order, ends = in_order(self._weights(members, codes))
-            start = 0
-            for end in ends.tolist():
-                self._build(members[order[start:end]], codes)
-                start = end
-            self.trim()
+            for _ in self.inserting(members, groups, WEIGHED_MAX):
+                pass
             return
         for group in members.tolist():
             self.insert_one(group, codes)
+
+    def inserting(self, members: Array, groups: Groups, part: int) -> Iterator[int]:
+        """Put very many groups into slabs of their own, in steps that weigh `part` groups or build
+        a slab; each gives about how many filters it has looked at. Groups may lose their last
+        subscription in between.
+        """
+        codes = groups.view()
+        weights = np.empty((members.shape[0], 6), np.float32)
+        for first in range(0, members.shape[0], part):
+            some = slice(first, first + part)
+            weights[some] = self._weights(members[some], codes)
+            yield weights[some].shape[0]
+        order, ends = in_order(weights)
+        yield members.shape[0] // 4
+        start = 0
+        for end in ends.tolist():
+            self._build(members[order[start:end]], codes)
+            start = end
+            yield 4 * SLAB
+        self.trim()
 
     def trim(self) -> None:
         """Give back the room that a bulk insert reserved and did not need."""
@@ -92,11 +111,7 @@ class Slabs:
 
     def _weights(self, members: Array, codes: Codes) -> Array:
         """What `in_order` needs to know of each group; `weigh` says more, in twice the room."""
-        lanes = self.lanes.view()
-        found = np.empty((members.shape[0], 6), np.float32)
-        for first in range(0, members.shape[0], WEIGHED_MAX):
-            some = slice(first, first + WEIGHED_MAX)
-            found[some] = lane_kernels.weigh(members[some], codes, lanes)[:, :6]
+        found: Array = lane_kernels.weigh(members, codes, self.lanes.view())[:, :6]
         return found
 
     def insert_one(self, group: int, codes: Codes) -> None:
@@ -168,16 +183,17 @@ class Slabs:
     def _in_order_of_use(self, users: Array, hulls: Array, members: int) -> Array:
         """The lanes asked on: first those all members ask on, the most selective hull first."""
         used = np.flatnonzero(users)
-        share = np.array([self._hull_share(lane, int(hulls[lane])) for lane in used.tolist()])
+        share = self._hull_shares(used, hulls[used])
         shared = users[used] == members
         ordered: Array = used[np.lexsort((-users[used], np.where(shared, share, 2.0)))]
         return ordered
 
-    def _hull_share(self, lane: int, hull: int) -> float:
-        """The share of notifications that lie in the cells of a hull."""
-        below = self.lanes.below[lane]
-        inside = np.array([hull >> cell & 1 for cell in range(CELLS)], bool)
-        return float(np.diff(below)[inside].sum()) if not hull & 1 else 1.0
+    def _hull_shares(self, lanes: Array, hulls: Array) -> Array:
+        """The share of notifications that lie in the cells of each lane's hull."""
+        inside = (hulls[:, None] >> _CELL_NUMBERS) & _ONE
+        shares = (np.diff(self.lanes.below[lanes], axis=1) * inside).sum(axis=1)
+        found: Array = np.where(inside[:, 0] == 0, shares, 1.0)
+        return found
 
     def _set_hulls(self, slab: int, lanes: Array, users: Array, hulls: Array, members: int) -> None:
         self.hull_lane[slab] = self.lanes.count

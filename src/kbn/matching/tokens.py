@@ -44,7 +44,7 @@ from kbn.filters import (
     with_known_kind,
 )
 from kbn.matching.affixes import AFFIXES
-from kbn.matching.hierarchy_shares import HierarchyShares
+from kbn.matching.hierarchy_shares import HierarchyShares, is_about_hierarchy
 from kbn.matching.known_values import KNOWN_BYTES_MAX, KnownValues
 from kbn.matching.memos import ENTRY_BYTES, Memo, Memory
 from kbn.matching.memos import bytes_of as bytes_of_value
@@ -56,7 +56,9 @@ MEMO_BYTES_MAX = 64 << 20  # of what is remembered of all attributes together
 ELEMENTS = 64  # of a bag that are looked at together
 GATHERED = 8_192  # tokens, likewise
 MANY = 8  # tokens that are gathered, and looked at by a kernel, for a unit
-LOOKED_UP = 10  # what it costs to find out what one value hits, besides what has to be asked
+# What it costs to find out what one value hits, besides what has to be asked: in general, and
+# where only equality and presence are asked for.
+LOOKED_UP, LOOKED_UP_BY_KEY = 10, 2
 
 TERM_FAMILIES = (Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL)
 
@@ -169,8 +171,13 @@ class ValueIndex:
             meter = current()
             if meter is None:
                 return self._worked_out(known, value)
-            found = meter.ask((self, known), LOOKED_UP, lambda: self._worked_out(known, value))
+            cost = LOOKED_UP_BY_KEY if self._is_found_by_key(value) else LOOKED_UP
+            found = meter.ask((self, known), cost, lambda: self._worked_out(known, value))
         return found
+
+    def _is_found_by_key(self, value: Any) -> bool:
+        plain = value.__class__ in _PLAIN
+        return plain and not (self._orders or self._affixes or self._unlisted)
 
     def _worked_out(self, known: Any, value: Any) -> tuple[int, ...]:
         found = tuple(self._hits_of_scalar(value))
@@ -186,6 +193,11 @@ class ValueIndex:
     def elements(self) -> ValueIndex | None:
         """The index of what elements of bags hit, None when nobody asks for any."""
         return self._elements
+
+    @property
+    def asks_for_individuals(self) -> bool:
+        """Whether some constraint takes individuals only."""
+        return any(operator in _OF_INDIVIDUALS for operator, _ in self._terms)
 
     @property
     def has_only_elements(self) -> bool:
@@ -331,9 +343,12 @@ def _common(operands: dict[Any, int], accepted: Any) -> list[int]:
     return [operands[operand] for operand in accepted if operand in operands]
 
 
+_PLAIN = frozenset((bool, int, float, str))
+
 # The kind of operand an operator takes when it is not the kind of the value.
 _OPERAND_KIND = {Operator.ISA: "class"}
 
+_OF_INDIVIDUALS = (Operator.ISA, Operator.ONT_PROP)
 _TERM_OPERATORS = (
     Operator.EQUIV,
     Operator.MORE_SPECIFIC,
@@ -398,6 +413,9 @@ def bytes_of(operand: Any) -> int:
     return TOKEN_BYTES + (sum(map(bytes_of, operand.items)) if isinstance(operand, Bag) else 0)
 
 
+_BY_ONTOLOGY = -1.0  # in place of a share
+
+
 class TokenTable:
     """Every token, the constraint it stands for, and the index of each attribute."""
 
@@ -409,6 +427,8 @@ class TokenTable:
         self.memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self.peers = array("i")  # of each token, the number of its attribute and operator
         self._peer_numbers: dict[tuple[str, Any], int] = {}
+        self._peer_shares = array("d")  # of each such number: 1, or how its tokens are guessed
+        self._guessed = array("d")  # of each token, its share, if that is no matter of its peers
         self._tokens: dict[Constraint, int] = {}
         self._element_tokens: dict[tuple[str, Any, Any], int] = {}
         self._family_tokens: dict[tuple[str, Family], int] = {}
@@ -469,7 +489,12 @@ class TokenTable:
 
     def _enter_peer(self, attribute: str, operator: Any) -> None:
         numbers = self._peer_numbers
-        self.peers.append(numbers.setdefault((attribute, operator), len(numbers)))
+        number = numbers.setdefault((attribute, operator), len(numbers))
+        self.peers.append(number)
+        if number == len(self._peer_shares):
+            is_presence = isinstance(operator, Family) or operator is Operator.EXISTS
+            by_ontology = not is_presence and is_about_hierarchy(operator)
+            self._peer_shares.append(1.0 if is_presence else _BY_ONTOLOGY if by_ontology else 0.0)
 
     def selectivity(self) -> NDArray[np.float64]:
         """Per token, a guess at the share of notifications that hit it.
@@ -478,21 +503,26 @@ class TokenTable:
         what is above or below one, else over the operands asked for with the same operator on the
         same attribute. Presence and family select nothing.
         """
+        self.guess_shares(len(self.peers))
         peers = np.array(self.peers, np.int64)
         shares = 1 / np.maximum(np.bincount(peers, minlength=len(self._peer_numbers)), 1)
-        guesses = HierarchyShares(self.ontology)
-        asked = []
-        for (_, operator), peer in self._peer_numbers.items():
-            if isinstance(operator, Family) or operator is Operator.EXISTS:
-                shares[peer] = 1.0
-            elif guesses.is_about(operator):
-                asked.append(peer)
         found: NDArray[np.float64] = shares[peers]
-        for token in np.flatnonzero(np.isin(peers, asked)).tolist() if asked else ():
-            constraint = self.constraints[token]
-            assert constraint is not None  # those of a family are not asked
-            found[token] = guesses.share(constraint) or found[token]
-        return found
+        guessed = np.frombuffer(self._guessed, np.float64)
+        return np.where(guessed > 0, guessed, found)
+
+    def guess_shares(self, most: int) -> bool:
+        """Guess what the ontology says of some tokens that came since; whether more are left."""
+        first = len(self._guessed)
+        peers = np.array(self.peers[first : first + most], np.int64)
+        shares = np.array(self._peer_shares, np.float64)[peers]
+        by_ontology = np.flatnonzero(shares == _BY_ONTOLOGY).tolist()
+        guesses = HierarchyShares(self.ontology) if by_ontology else None
+        for place in by_ontology:
+            constraint = self.constraints[first + place]
+            assert constraint is not None and guesses is not None
+            shares[place] = guesses.share(constraint) or 0.0
+        self._guessed.frombytes(shares.tobytes())
+        return len(self._guessed) < len(self.constraints)
 
     def index(self, attribute: str) -> ValueIndex:
         index = self.attributes.get(attribute)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
-    from kbn.ontology.cache import cache_directory
+    from kbn.ontology.cache_folder import cache_directory
     from kbn.ontology.chains import SAME, Link, chain, chain_of_individual, links_between
     from kbn.ontology.compiled import Ontology, Reasoning
+    from kbn.ontology.differences import new_links
+    from kbn.ontology.fetching import is_address
     from kbn.ontology.loading import LEVELS
     from kbn.ontology.names import NameIndex, fold
     from kbn.ontology.prefixes import full_iri
@@ -38,7 +40,9 @@ __all__ = [
     "chain_of_individual",
     "fold",
     "full_iri",
+    "is_address",
     "links_between",
+    "new_links",
 ]
 
 __getattr__ = on_first_use(
@@ -59,11 +63,13 @@ __getattr__ = on_first_use(
         "THING": "kbn.ontology.vocabulary",
         "Term": "kbn.ontology.terms",
         "WELL_KNOWN_PREFIXES": "kbn.ontology.vocabulary",
-        "cache_directory": "kbn.ontology.cache",
+        "cache_directory": "kbn.ontology.cache_folder",
         "chain": "kbn.ontology.chains",
         "chain_of_individual": "kbn.ontology.chains",
         "fold": "kbn.ontology.names",
         "full_iri": "kbn.ontology.prefixes",
+        "is_address": "kbn.ontology.fetching",
         "links_between": "kbn.ontology.chains",
+        "new_links": "kbn.ontology.differences",
     },
 )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kbn.ontology import array_file
+from kbn.ontology.cache_folder import cache_directory
 from kbn.ontology.catalogue import CATALOGUE_FILE, candidates
 from kbn.ontology.tables import Facts, Tables
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbn.ontology.documents import Document
     from kbn.ontology.loading import Corpus, Request
 
-FORMAT = 7
+FORMAT = 8
 """Raise it whenever the tables, or what they mean, change."""
 
 _LIBRARIES = ("kbn", "pyoxigraph", "py-horned-owl", "owlready2")
@@ -57,24 +57,6 @@ class _Head(msgspec.Struct, frozen=True):
     """(directory, how it looked) of each directory imports were looked for in."""
     bases: tuple[str, ...]
     """The base of each file asked for that has IRIs relative to it, "" for the others."""
-
-
-def cache_directory() -> Path:
-    """Where entries are kept: KBN_CACHE_DIR, or the platform's place for caches.
-
-    >>> cache_directory().name
-    'ontologies'
-    """
-    given = os.environ.get("KBN_CACHE_DIR")
-    if given:
-        return Path(given) / "ontologies"
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "kbn" / "ontologies"
 
 
 def find(request: Request, asked: list[Document]) -> Tables | None:
@@ -130,7 +112,8 @@ def keep(request: Request, corpus: Corpus, catalogue: Catalogue, tables: Tables)
 
 
 def _key(request: Request, asked: Iterable[Document]) -> str:
-    parts: list[Any] = [FORMAT, request.reasoning, request.skos, request.network]
+    fetches = request.network or request.offline
+    parts: list[Any] = [FORMAT, request.reasoning, request.skos, fetches]
     parts.append([[document.digest, document.format] for document in asked])
     parts.append(_catalogue_key(request))
     parts.append([[name, _version(name)] for name in _LIBRARIES])

@@ -8,7 +8,7 @@ Looked at in this order, the first that fits is taken:
 3. the files beside the importing file: one that declares the wanted ontology IRI (or version IRI),
    else one whose name is the last part of it.
 
-Nothing is ever fetched from the network unless the caller asked for it; then `fetch` is tried last.
+Nothing is ever fetched from the network unless the caller asked for it; then that is tried last.
 A trailing `#` or `/`, and http against https, make no difference.
 """
 
@@ -22,13 +22,12 @@ from urllib.parse import unquote, urlsplit
 
 from kbn.errors import OntologyError
 from kbn.ontology.documents import CONTENT_MAX, ENDINGS, Document, decoded, read_document
+from kbn.ontology.fetching import Fetcher
 
 CATALOGUE_FILE = "catalog-v001.xml"
 CANDIDATES_MAX = 2_000
 """How many files of one directory are looked into."""
 HEAD_BYTES = 65_536
-FETCH_TIMEOUT_S = 30.0
-FETCH_BYTES_MAX = 512 * 1024**2
 
 _ONTOLOGY_ENDINGS = {*ENDINGS, ".owl", ".rdf", ".xml", ".rdfs"}
 
@@ -39,7 +38,8 @@ class Catalogue:
 
     entries: dict[str, Path] = field(default_factory=dict)
     directories: tuple[Path, ...] = ()
-    network: bool = False
+    fetcher: Fetcher | None = None
+    """Who fetches what is not on this machine, if anybody."""
     bytes_left: int = CONTENT_MAX
     """How much the next document may hold."""
     looked_at: set[Path] = field(default_factory=set)
@@ -48,19 +48,19 @@ class Catalogue:
 
     @classmethod
     def of(
-        cls, given: str | object | Mapping[str, object] | None, *, network: bool = False
+        cls, given: str | object | Mapping[str, object] | None, fetcher: Fetcher | None = None
     ) -> Catalogue:
         """The catalogue a caller described: a mapping, a directory, a file, or nothing."""
         if given is None:
-            return cls(network=network)
+            return cls(fetcher=fetcher)
         if isinstance(given, Mapping):
             entries = {_normal(iri): Path(str(path)) for iri, path in given.items()}
-            return cls(entries, network=network)
+            return cls(entries, fetcher=fetcher)
         path = Path(str(given))
         if path.is_dir():
-            return cls(directories=(path,), network=network)
+            return cls(directories=(path,), fetcher=fetcher)
         if path.is_file():
-            return cls(read_catalogue(path), network=network)
+            return cls(read_catalogue(path), fetcher=fetcher)
         raise OntologyError("the catalogue is neither a directory nor a file", path=str(path))
 
     def resolve(self, iri: str, importer: Document) -> Document | None:
@@ -68,7 +68,9 @@ class Catalogue:
         path = self._local(iri, importer)
         if path is not None:
             return read_document(path, self.bytes_left)
-        return fetch(iri) if self.network else None
+        if self.fetcher is None:
+            return None
+        return self.fetcher.get(iri, self.bytes_left, only_public=importer.is_public)
 
     def _local(self, iri: str, importer: Document) -> Path | None:
         wanted = _normal(iri)
@@ -162,24 +164,6 @@ def read_catalogue(path: Path) -> dict[str, Path]:
         if element.tag.rpartition("}")[2] == "uri" and name and target:
             entries[_normal(name)] = _target(path.parent, target)
     return entries
-
-
-def fetch(iri: str) -> Document:
-    """The document at `iri`, over http or https only."""
-    from urllib.error import URLError
-    from urllib.request import Request, urlopen
-
-    if urlsplit(iri).scheme not in ("http", "https"):
-        raise OntologyError(f"only http and https are fetched, not <{iri}>", path=iri)
-    accept = "text/turtle, application/rdf+xml;q=0.9, application/n-triples;q=0.8, */*;q=0.1"
-    try:
-        with urlopen(Request(iri, headers={"Accept": accept}), timeout=FETCH_TIMEOUT_S) as reply:
-            content = reply.read(FETCH_BYTES_MAX + 1)
-    except (URLError, OSError, ValueError) as error:
-        raise OntologyError(f"<{iri}> cannot be fetched: {error}") from error
-    if len(content) > FETCH_BYTES_MAX:
-        raise OntologyError(f"is larger than {FETCH_BYTES_MAX:,} bytes", path=iri)
-    return Document(iri, content)
 
 
 def _by_name(directory: Path, iri: str) -> Path | None:

@@ -88,6 +88,7 @@ class Ontology:
         *,
         catalogue: Path | Mapping[str, Path] | None = None,
         network: bool = False,
+        offline: bool = False,
         time_limit_s: float = 600.0,
         bytes_max: int | None = None,
         progress: Callable[[str], None] | None = None,
@@ -98,6 +99,8 @@ class Ontology:
         whether SKOS concepts are classes (None: when there are concepts and no OWL classes).
         Imports are looked for in `catalogue` (a mapping from ontology IRI to file, a directory, or
         an OASIS catalogue file) and beside the importing file; `network=True` also fetches them.
+        A path may be an http or https address, which is fetched; `offline=True` fetches nothing
+        and takes what was fetched before.
         `time_limit_s` bounds an external reasoner, `bytes_max` what all files together may hold.
         `progress` is called with each step, as a text.
         """
@@ -107,7 +110,14 @@ class Ontology:
             raise InvalidInputError(f"paths are strings or Paths, not {paths!r}")
         listed = (paths,) if isinstance(paths, (str, PathLike)) else tuple(paths)
         request = Request(
-            listed, reasoning, skos, catalogue, network, time_limit_s, bytes_max or BYTES_MAX
+            listed,
+            reasoning,
+            skos,
+            catalogue,
+            network,
+            offline,
+            time_limit_s,
+            bytes_max or BYTES_MAX,
         )
         return cls(load(request, use_cache=cache, progress=progress))
 

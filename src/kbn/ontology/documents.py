@@ -37,6 +37,7 @@ ENDINGS = {
     ".fss": "functional",
     ".obo": "obo",
     ".owx": "owlxml",
+    ".jsonld": "jsonld",
 }
 """Endings that settle the format; all others are told by content."""
 
@@ -51,6 +52,8 @@ class Document:
     format: str = ""
     directory: Path | None = None
     """Where to look for imports beside it; None when it came from the network."""
+    is_public: bool = False
+    """Whether it came from an address of the network that everybody can reach."""
 
     def __post_init__(self) -> None:
         if not self.format:
@@ -66,8 +69,11 @@ class Document:
     def base(self) -> str:
         """What relative IRIs are relative to where the document does not say.
 
-        By the file's name, without its folder: the same on all machines.
+        By the file's name, without its folder: the same on all machines. What was fetched is
+        relative to its address.
         """
+        if "://" in self.name:
+            return self.name.partition("#")[0]
         return "file:///" + re.sub(r"[^A-Za-z0-9._-]", "_", Path(self.name).name)
 
     def is_base_of_any(self, names: Iterable[str]) -> bool:
@@ -96,7 +102,7 @@ class Document:
             from kbn.ontology.obo import read_obo_with_lines
 
             yield from read_obo_with_lines(self.content, self.name)
-        elif self.format in ("functional", "owlxml"):
+        elif self.format in ("functional", "owlxml", "jsonld"):
             yield from ((triple, None) for triple in self.triples())
         else:
             feeder = _LineByLine()
@@ -112,6 +118,10 @@ class Document:
                 return _xml_prefixes(self.content)
             case "functional":
                 return _functional_prefixes(self.content)
+            case "jsonld":
+                from kbn.ontology.json_documents import json_prefixes
+
+                return json_prefixes(self.content)
             case "obo":
                 from kbn.ontology.obo import obo_prefixes
 
@@ -134,10 +144,15 @@ class Document:
             "turtle": ox.RdfFormat.TURTLE,
             "ntriples": ox.RdfFormat.N_TRIPLES,
             "rdfxml": ox.RdfFormat.RDF_XML,
+            "jsonld": ox.RdfFormat.JSON_LD,
         }
         if form == "rdfxml":
             content = as_utf8_xml(content, self.name)
             check_entities(content, self.name)
+        if form == "jsonld":
+            from kbn.ontology.json_documents import check_json
+
+            content = check_json(content, self.name)
         if feeder is not None:
             feeder.feed(content)
         try:
@@ -157,7 +172,7 @@ class Document:
             ) from error
 
 
-_SPOKEN = {"turtle": "Turtle", "ntriples": "N-Triples", "rdfxml": "RDF/XML"}
+_SPOKEN = {"turtle": "Turtle", "ntriples": "N-Triples", "rdfxml": "RDF/XML", "jsonld": "JSON-LD"}
 
 
 def read_document(path: Path, bytes_max: int = CONTENT_MAX) -> Document:
@@ -190,6 +205,8 @@ def detect_format(name: str, content: bytes) -> str:
     if settled is not None:
         return settled
     text = decoded(content[:65_536])
+    if text.lstrip()[:1] in ("{", "["):
+        return "jsonld"
     if re.search(r"<(\w+:)?RDF[\s>]", text):
         return "rdfxml"
     if re.search(r"<(\w+:)?Ontology\s", text) and "http://www.w3.org/2002/07/owl#" in text:
@@ -206,7 +223,7 @@ def detect_format(name: str, content: bytes) -> str:
         return "turtle"
     raise OntologyError(
         "the format is not recognised; known are RDF/XML, Turtle, N-Triples, OWL functional syntax "
-        "(.ofn), OWL/XML (.owx) and OBO (.obo)",
+        "(.ofn), OWL/XML (.owx), JSON-LD (.jsonld) and OBO (.obo)",
         path=name,
     )
 

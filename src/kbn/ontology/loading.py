@@ -2,8 +2,8 @@
 
 The steps of one load:
 
-1. Read the files and hash them. With the cache on, an entry for the same content, options and
-   imports ends the load here.
+1. Read the files, fetch what is given by its address, and hash all. With the cache on, an entry
+   for the same content, options and imports ends the load here.
 2. Collect the triples, following `owl:imports` breadth first through the catalogue. An import that
    is not found is stated in `unsupported`, not an error: most ontologies are useful without.
 3. Extract axioms, let the chosen level add what it entails, compile.
@@ -26,6 +26,7 @@ from kbn.ontology.catalogue import Catalogue
 from kbn.ontology.compiling import compile_axioms
 from kbn.ontology.contradiction import Contradiction, inconsistent
 from kbn.ontology.documents import Document, read_document
+from kbn.ontology.fetching import Fetcher, is_address
 from kbn.ontology.tables import Facts, Tables
 from kbn.ontology.triples import Triple
 
@@ -47,6 +48,7 @@ class Request:
     skos: bool | None = None
     catalogue: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None
     network: bool = False
+    offline: bool = False
     time_limit_s: float = 600.0
     bytes_max: int = BYTES_MAX
 
@@ -104,8 +106,9 @@ def load(request: Request, *, use_cache: bool, progress: Progress | None = None)
     """The compiled tables for `request`."""
     say = progress or (lambda _: None)
     asked: list[Document] = []
+    fetcher = Fetcher(request.offline, say)
     for path in request.paths:
-        asked.append(read_document(Path(path), request.bytes_max - _bytes(asked)))
+        asked.append(_read(path, request.bytes_max - _bytes(asked), fetcher))
     if use_cache:
         from kbn.ontology import cache
 
@@ -113,7 +116,8 @@ def load(request: Request, *, use_cache: bool, progress: Progress | None = None)
         if found is not None:
             say("found in the cache")
             return found
-    catalogue = Catalogue.of(request.catalogue, network=request.network)
+    of_imports = fetcher if request.network or request.offline else None
+    catalogue = Catalogue.of(request.catalogue, of_imports)
     try:
         tables, corpus = _build(request, asked, catalogue, say)
     except Contradiction as found:
@@ -121,6 +125,15 @@ def load(request: Request, *, use_cache: bool, progress: Progress | None = None)
     if use_cache:
         cache.keep(request, corpus, catalogue, tables)
     return tables
+
+
+def _read(path: str | PathLike[str], bytes_max: int, fetcher: Fetcher) -> Document:
+    if not is_address(path):
+        return read_document(Path(path), bytes_max)
+    found = fetcher.get(str(path), bytes_max)
+    if found is None:
+        raise OntologyError("was never fetched, and now nothing may be", path=str(path))
+    return found
 
 
 def _build(

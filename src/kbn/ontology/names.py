@@ -94,6 +94,26 @@ class NameIndex:
         ranked = self._ranked(text, kind)
         return len({term.iri for rank, term in ranked if rank == ranked[0][0]}) > 1
 
+    def search(self, text: str) -> tuple[tuple[Term, str], ...]:
+        """Every term with all words of `text` in one of its names, and that name; best first.
+
+        A word may be part of a word. Names that start so come first, then by how good the name is.
+        """
+        wanted = fold(text)
+        words = wanted.split()
+        if not words:
+            raise InvalidInputError("there is nothing to search for: give a word, or part of one")
+        found = sorted(
+            (name != wanted, not name.startswith(wanted), entry.tier, len(name), entry)
+            for name, entries in self._entries.items()
+            if all(word in name for word in words)
+            for entry in entries
+        )
+        best: dict[Term, str] = {}
+        for *_, entry in found:
+            best.setdefault(_KINDS[entry.kind](entry.iri), entry.text)
+        return tuple(best.items())
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -19,6 +19,7 @@ from kbn.ontology.axiom_extraction import extract_axioms
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.chains import IS_ONE, KIND_OF, SAME, Link
 from kbn.ontology.documents import Document, read_document
+from kbn.ontology.fetching import Fetcher, is_address
 from kbn.ontology.forms import Form, one
 from kbn.ontology.loading import Corpus, Request
 from kbn.ontology.proving import ASSERTED, Prover
@@ -135,9 +136,10 @@ def _read_again(ontology: Ontology) -> tuple[Axioms, dict[Triple, Place]]:
     """The axioms of the files that an ontology was read from, and where each triple is."""
     documents: list[Document] = []
     for source in ontology.sources:
-        if "://" in source:
-            raise OntologyError("came from the network and was not kept", path=source)
-        documents.append(read_document(Path(source)))
+        if is_address(source):
+            documents.append(_kept(source))
+        else:
+            documents.append(read_document(Path(source)))
     where: dict[Triple, Place] = {}
     triples: list[Triple] = []
     for document in documents:
@@ -148,6 +150,13 @@ def _read_again(ontology: Ontology) -> tuple[Axioms, dict[Triple, Place]]:
     axioms = extract_axioms(triples, skos=ontology.is_skos)
     _check_digest(ontology, Corpus(documents), axioms)
     return axioms, where
+
+
+def _kept(address: str) -> Document:
+    found = Fetcher(offline=True).get(address)
+    if found is None:
+        raise OntologyError("came from the network and is no longer kept", path=address)
+    return found
 
 
 def _check_digest(ontology: Ontology, corpus: Corpus, axioms: Axioms) -> None:

@@ -7,6 +7,7 @@ transitivity. A chain of many links is cut into steps of two.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import product
 
 from kbn.ontology.forms import Form
 from kbn.ontology.told import Above, Claim, Told
@@ -77,11 +78,22 @@ class PropertyRules:
         for p, inverses in turned.items():
             for q, inverse in inverses:
                 self._turn_ends(p, q, inverse)
-                for other, also in inverses:
-                    self._widen(q, other, inverse, also)
-                for wide, claim in told.wider.get(p, ()):
-                    for other, also in turned.get(wide, ()):
-                        self._widen(q, other, inverse, claim, also)
+        # What is found in one round may make more properties wider in the next.
+        while any([self._turn_order(p, turned) for p in turned]):
+            self._supers.clear()
+
+    def _turn_order(self, p: str, turned: dict[str, list[tuple[str, Claim]]]) -> bool:
+        """Put the inverses of p below those of the properties at or above it; if any is new."""
+        found = False
+        for wide in self.supers(p):
+            way = () if p == wide else (("subproperty", p, wide),)
+            for (q, inverse), (other, also) in product(turned[p], turned.get(wide, ())):
+                if q != other and other not in self.supers(q):
+                    found = True
+                    claim = self._note(("subproperty", q, other), "inverse", inverse, *way, also)
+                    self.more_wider[q].append((other, claim))
+                    self._supers.clear()
+        return found
 
     def _turn_ends(self, p: str, q: str, inverse: Claim) -> None:
         for kind, claim in self._told.domains.get(p, ()):
@@ -93,8 +105,3 @@ class PropertyRules:
         if p in self._told.axioms.transitive and q not in self._told.axioms.transitive:
             claim = self._note(("transitive", q), "inverse", ("transitive", p), inverse)
             self._add_chain(q, q, q, claim)
-
-    def _widen(self, q: str, other: str, *premises: Claim) -> None:
-        if q != other:
-            claim = self._note(("subproperty", q, other), "inverse", *premises)
-            self.more_wider[q].append((other, claim))

@@ -201,6 +201,9 @@ class Prover:
         for q, claim in self._properties.more_wider.get(p, ()):
             self._below(x, ("some", q, y), "subproperty", held, claim)
         if self._written_only:
+            for z, claim in self._told.above.get(y, ()):
+                if is_one(z) and claim[0] == "equivalent":
+                    self._below(x, ("some", p, z), "same value", held, claim)
             return
         self._start(y)
         self._back[y][x, p] = None

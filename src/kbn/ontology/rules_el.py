@@ -39,6 +39,7 @@ from collections import defaultdict
 from kbn.ontology.axioms import Axioms
 from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.hierarchy import Hierarchy, compile_hierarchy, lowest
+from kbn.ontology.inverse_properties import subproperties_by_inverses
 from kbn.ontology.vocabulary import NOTHING, THING
 
 IGNORED = {
@@ -60,6 +61,7 @@ PARTLY = {"unionOf", "oneOf", "cardinality", "complementOf", "inverse properties
 
 def reason_el(axioms: Axioms) -> None:
     """Add to `axioms` the subclass, type and statement axioms EL saturation finds."""
+    axioms.subproperties |= subproperties_by_inverses(axioms)
     saturation = _Saturation(axioms)
     saturation.run()
     saturation.hand_over()
@@ -114,12 +116,6 @@ class _Saturation:
         ids = self.property_ids
         self.inverses = self._read_inverses()
         pairs = [(ids[a], ids[b]) for a, b in axioms.subproperties if {a, b} <= ids.keys()]
-        pairs += [
-            (one, other)
-            for narrow, wide in pairs + [(number, number) for number in self.inverses]
-            for one in self.inverses.get(narrow, ())
-            for other in self.inverses.get(wide, ())
-        ]
         tree = compile_hierarchy(len(listed), pairs)
         self.wider = [tree.above(number) for number in range(len(listed))]
         self.chains: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -324,8 +320,10 @@ class _Saturation:
                 found[own] = new
                 self.above[own].extend(new)
         for x in self.started if found else ():
-            for own in found.keys() & self.subsumers[x]:
-                self.todo.extend((x, c) for c in found[own])
+            # Each pair once: unions that are written alike, as in schema.org, give the same ones.
+            mine = self.subsumers[x]
+            more = set().union(*(found[own] for own in found.keys() & mine)) - mine
+            self.todo.extend((x, c) for c in more)
 
     def _start(self, number: int) -> None:
         """Begin a concept's own set; expressions that nothing links to need none."""

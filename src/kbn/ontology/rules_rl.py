@@ -27,6 +27,7 @@ from itertools import combinations, product
 from kbn.ontology.axioms import Axioms, Fact
 from kbn.ontology.contradiction import Contradiction
 from kbn.ontology.hierarchy import compile_hierarchy, lowest
+from kbn.ontology.inverse_properties import subproperties_by_inverses
 from kbn.ontology.statements import Rules, entailed
 from kbn.ontology.vocabulary import NOTHING, THING
 
@@ -50,6 +51,7 @@ PARTLY = {"someValuesFrom", "unionOf", "cardinality", "complementOf", "oneOf", "
 
 def reason_rl(axioms: Axioms) -> None:
     """Add to `axioms` what the RL rules entail about named terms."""
+    axioms.subproperties |= subproperties_by_inverses(axioms)
     engine = _Engine(axioms)
     engine.run()
     engine.hand_over()

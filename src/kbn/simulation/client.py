@@ -15,6 +15,7 @@ from kbn.broker import (
     Failed,
     Lost,
     NotificationId,
+    TermsUnknown,
     content,
 )
 from kbn.filters import Notification, Subscription
@@ -71,6 +72,7 @@ class SimulatedClient:
     failed: list[Failed] = field(default_factory=list)
     moves: list[str] = field(default_factory=list)
     ontologies: list[str] = field(default_factory=list)
+    unknown: list[TermsUnknown] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     unread: list[Delivered] = field(default_factory=list)
     is_reading: bool = True

@@ -21,6 +21,7 @@ from kbn.broker import (
     Peer,
     Refused,
     Send,
+    TermsUnknown,
     content,
     wire,
 )
@@ -83,6 +84,8 @@ class ClientShell:
                     self._hang_up(client, broker)
                 case OntologyChanged(ontology):
                     client.ontologies.append(ontology)
+                case TermsUnknown():
+                    client.unknown.append(effect)
 
     def connect_soon(self, client: SimulatedClient, line: Line, after_s: float = 0.0) -> None:
         """Connect a client after a time, if it still wants that connection then."""

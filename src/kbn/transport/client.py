@@ -18,6 +18,7 @@ from kbn.broker import (
     BrokerStatus,
     ClientCore,
     Effect,
+    TermNote,
     administration,
     content,
 )
@@ -135,7 +136,8 @@ class Client:
             await client.publish({"price": 7}, durable=True)
 
         A broker that is slow, or away, makes this wait. When a broker refuses a notification that
-        is not durable, a later `publish` raises the error, or the end of `async with`.
+        is not durable, a later `publish` raises the error, or the end of `async with`. Terms that
+        the ontology of the broker does not know are told in the log, see `take_unknown_terms`.
         """
         core = self.core
         if self._driver.refusals:
@@ -170,6 +172,28 @@ class Client:
         taken = list(self._driver.refusals)
         self._driver.refusals.clear()
         return taken
+
+    def take_unknown_terms(self) -> list[TermNote]:
+        """What the broker said of terms in what was published that its ontology does not know::
+
+            await client.publish({"kind": Class("b:Fam")}, durable=True)
+            for note in client.take_unknown_terms():
+                print(note.attribute, note.iri, note)
+
+        Each term is told once on a connection. A durable notification is stored after that, so
+        what is wrong with it is here when `publish` returns; for others, wait for a `barrier`.
+        """
+        taken = list(self._driver.unknown_terms)
+        self._driver.unknown_terms.clear()
+        return taken
+
+    @property
+    def unknown_count(self) -> int:
+        """How many of the notifications published had terms that the ontology does not know::
+
+        print(client.unknown_count)
+        """
+        return self._driver.unknown_count
 
     def subscribe(self, subscription: Subscription | str) -> Feed:
         """Subscribe; the feed gives the notifications::

@@ -30,6 +30,8 @@ from kbn.broker import (
     Publish,
     Refused,
     Send,
+    TermNote,
+    TermsUnknown,
 )
 from kbn.errors import InvalidInputError, KbnError, RemotePeerError, TransportError
 from kbn.transport.client_connections import ClientConnections
@@ -43,6 +45,7 @@ from kbn.transport.urls import parse_url
 
 TICK_S = 0.2
 REFUSALS_MAX = 1000
+UNKNOWN_TERMS_MAX = 1000
 
 log = logging.getLogger("kbn.transport")
 
@@ -51,7 +54,8 @@ class ClientDriver:
     """A `ClientCore` with sockets and a clock, from `begin` to `end`.
 
     `refusals` are the errors of notifications that nobody waited for. `url` is where the broker is
-    that the client is at, `ontology` the digest of its ontology.
+    that the client is at, `ontology` the digest of its ontology. `unknown_terms` are what brokers
+    said of terms in what was published, `unknown_count` how many notifications had some.
     """
 
     def __init__(self, url: str, name: str, options: ClientOptions) -> None:
@@ -63,6 +67,8 @@ class ClientDriver:
         self.pending = Pending()
         self.feeds = Feeds()
         self.refusals: deque[KbnError] = deque(maxlen=REFUSALS_MAX)
+        self.unknown_terms: deque[TermNote] = deque(maxlen=UNKNOWN_TERMS_MAX)
+        self.unknown_count = 0
         self._core: ClientCore | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._over: KbnError | None = None
@@ -183,6 +189,8 @@ class ClientDriver:
                     "%s: %s has dropped %s deliveries because this client was slow or away, %s in "
                     "all", self.name, broker, more, total,
                 )  # fmt: skip
+            case TermsUnknown(more, terms):
+                self._told_unknown(more, terms)
             case OntologyChanged(digest):
                 self._new_ontology(digest)
             case _:
@@ -229,6 +237,15 @@ class ClientDriver:
             self._run(self.end(error))
         else:
             log.warning("%s: %s", self.name, error)
+
+    def _told_unknown(self, more: int, terms: tuple[TermNote, ...]) -> None:
+        self.unknown_count += more
+        self.unknown_terms.extend(terms)
+        for note in terms:
+            if self.options.on_unknown_term is not None:
+                self.options.on_unknown_term(note)
+            else:
+                log.warning("%s published an unknown term: %s", self.name, note)
 
     def _new_ontology(self, digest: str) -> None:
         if digest != self.ontology:

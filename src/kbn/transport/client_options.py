@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kbn.broker import ClientSettings
+from kbn.broker import ClientSettings, TermNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,9 @@ class ClientOptions:
     """How a client connects; `settings` is what it tells brokers.
 
     `timeout_s` bounds the first connection; None waits for as long as it takes. `epoch` is the time
-    of the connection unless given. `on_ontology` is called with the digest of each new ontology.
+    of the connection unless given. `on_ontology` is called with the digest of each new ontology,
+    `on_unknown_term` with each term that the broker's ontology does not know; without it, the log
+    has a warning.
 
     >>> ClientOptions.with_token("secret").settings.token
     'secret'
@@ -25,6 +27,7 @@ class ClientOptions:
     timeout_s: float | None = None
     epoch: int | None = None
     on_ontology: Callable[[str], None] | None = None
+    on_unknown_term: Callable[[TermNote], None] | None = None
 
     @classmethod
     def with_token(

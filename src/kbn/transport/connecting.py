@@ -8,7 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
-from kbn.broker import ClientSettings
+from kbn.broker import ClientSettings, TermNote
 from kbn.errors import InvalidInputError
 from kbn.transport.client import Client
 from kbn.transport.client_options import ClientOptions
@@ -30,6 +30,7 @@ def connect(
     tls_certificate: str | Path | None = None,
     tls_key: str | Path | None = None,
     on_ontology: Callable[[str], None] | None = None,
+    on_unknown_term: Callable[[TermNote], None] | None = None,
     epoch: int | None = None,
     published: int = 0,
     stays: bool = False,
@@ -47,6 +48,9 @@ def connect(
     A publisher that continues an earlier `epoch` of its name says how many durable notifications
     of it are `published`: of the following ones, the broker drops those it has. A client whose
     broker is away for some seconds goes to another that it was told of, unless it `stays`.
+    `on_ontology` is called with the digest of each new ontology of the broker, `on_unknown_term`
+    with each term of what is published that the ontology does not know; without it, the log has a
+    warning.
 
     Nothing is connected before `async with`, but mistakes are told at once:
 
@@ -67,6 +71,7 @@ def connect(
         timeout_s=timeout,
         epoch=epoch,
         on_ontology=on_ontology,
+        on_unknown_term=on_unknown_term,
     )
     return Client(url, name or _some_name(), options)
 

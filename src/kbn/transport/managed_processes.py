@@ -42,7 +42,7 @@ class ManagedOverlay(Overlay):
         alone = PlannedBroker(TRIGGER, plan.managed.trigger_port, 0, ())
         its_plan = replace(
             plan, routing="acyclic", ontology=(terms.path(),), reasoning="rdfs",
-            advertisements=False, store=None, brokers=(alone,),
+            advertisements=False, unknown_terms="tell", store=None, brokers=(alone,),
         )  # fmt: skip
         self._trigger = Overlay(its_plan, say, log_format=log_format, log_level=log_level)
         self.companions: dict[str, Companion] = {}

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 from uuid import uuid4
 
+from kbn.broker import TermNote
 from kbn.errors import KbnError, TransportError
 from kbn.filters import Notification
 from kbn.management import Departure, PlacePublisher, PublisherAgent, instructions, reports
@@ -95,6 +96,15 @@ class ManagedPublisher:
     def take_refusals(self) -> list[KbnError]:
         """As `Client.take_refusals`."""
         return [] if self._client is None else self._client.take_refusals()
+
+    def take_unknown_terms(self) -> list[TermNote]:
+        """As `Client.take_unknown_terms`."""
+        return [] if self._client is None else self._client.take_unknown_terms()
+
+    @property
+    def unknown_count(self) -> int:
+        """As `Client.unknown_count`."""
+        return 0 if self._client is None else self._client.unknown_count
 
     async def _connected(self) -> Client:
         """A client at the broker we are told, or at the one we know when nobody tells in time."""

@@ -26,6 +26,7 @@ COUNTED = {
     "received": "Notifications that came from neighbours.",
     "dropped": "Notifications dropped because a queue was full.",
     "refused": "Requests of clients that were refused.",
+    "unknown_terms": "Notifications of clients here with terms that the ontology does not know.",
     "lost": "Deliveries to durable clients dropped because they were owed too much.",
     "set_aside": "Rows of the store that cannot be read, kept apart.",
     "matched": "Notifications matched with the routing table.",

@@ -162,6 +162,8 @@ class Overlay:
             options += ["--reasoning", plan.reasoning]
         if plan.advertisements:
             options.append("--advertisements")
+        if plan.unknown_terms != "tell":
+            options += ["--unknown-terms", plan.unknown_terms]
         if plan.store is not None:
             options += ["--store", str(plan.store / f"{broker.name}.db")]
         if plan.access is not None:

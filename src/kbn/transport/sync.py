@@ -13,7 +13,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
-from kbn.broker import AdminBody, AdminResult, BrokerStatus
+from kbn.broker import AdminBody, AdminResult, BrokerStatus, TermNote
 from kbn.filters import Notification, Subscription
 from kbn.transport.client import Client
 from kbn.transport.connecting import connect
@@ -125,6 +125,26 @@ class SyncClient:
         client.publish({"price": 5}, durable=True)
         """
         self.call(self._client.publish(notification, durable=durable), timeout)
+
+    def take_unknown_terms(self) -> list[TermNote]:
+        """What the broker said of unknown terms, as `Client.take_unknown_terms` does::
+
+        client.publish({"kind": Class("b:Fam")}, durable=True)
+        print(client.take_unknown_terms())
+        """
+
+        async def taken() -> list[TermNote]:
+            return self._client.take_unknown_terms()
+
+        return self.call(taken())
+
+    @property
+    def unknown_count(self) -> int:
+        """How many of the notifications published had terms that the ontology does not know::
+
+        print(client.unknown_count)
+        """
+        return self._client.unknown_count
 
     def subscribe(
         self, subscription: Subscription | str, *, timeout: float | None = None

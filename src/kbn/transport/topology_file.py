@@ -3,6 +3,7 @@
     routing: hierarchical            # or acyclic (unless said), or general
     ontology: podcast.ttl            # a file or a list; also `reasoning: rdfs`
     advertisements: false
+    unknown_terms: tell              # or refuse, or ignore: what the ontology does not know
     store: stores                    # a folder; without it nothing outlives the processes
     host: 127.0.0.1
     brokers:
@@ -34,7 +35,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from kbn.broker import Routing, Topology
+from kbn.broker import Routing, Topology, UnknownTermsMode
 from kbn.config import AS_WRITTEN, Document, Form, Place, Word, did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.ontology import Reasoning
@@ -77,6 +78,7 @@ class OverlayPlan:
     ontology: tuple[Path, ...]
     reasoning: str
     advertisements: bool
+    unknown_terms: UnknownTermsMode
     store: Path | None
     access: Path | None
     host: str
@@ -143,6 +145,7 @@ class OverlayForm(Form, frozen=True):
     ontology: Word | list[Word] | None = None
     reasoning: Reasoning | None = None
     advertisements: bool | None = None
+    unknown_terms: UnknownTermsMode | None = None
     store: Word | None = None
     access: Word | None = None
     host: Word | None = None
@@ -161,6 +164,7 @@ def load_topology(path: str | Path, ontology_file: FindOntology | None = None) -
         ontology=_ontologies(form.ontology, root.at("ontology"), folder, ontology_file or _beside),
         reasoning=form.reasoning or "rdfs",
         advertisements=bool(form.advertisements),
+        unknown_terms=form.unknown_terms or "tell",
         store=_store(form.store, root.at("store"), folder),
         access=_file(form.access, root.at("access"), folder),
         host=form.host or "127.0.0.1",

@@ -13,6 +13,7 @@ from kbn.broker.client.effects import (
     Lost,
     Moved,
     OntologyChanged,
+    TermsUnknown,
 )
 from kbn.broker.client.settings import ClientSettings
 
@@ -28,4 +29,5 @@ __all__ = [
     "Lost",
     "Moved",
     "OntologyChanged",
+    "TermsUnknown",
 ]

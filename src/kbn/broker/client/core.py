@@ -32,6 +32,7 @@ from kbn.broker.client.effects import (
     Effect,
     Failed,
     OntologyChanged,
+    TermsUnknown,
 )
 from kbn.broker.client.handover import Handover
 from kbn.broker.client.move import ClientMove, MoveEvent
@@ -62,6 +63,7 @@ from kbn.broker.messages import (
     Refused,
     ReportHops,
     Subscribe,
+    TermNote,
     ToClient,
 )
 from kbn.broker.number_ranges import Ranges
@@ -255,9 +257,11 @@ class ClientCore:
             case PubAck(number, refused):
                 if not session.is_former:  # what it has stored, another was sent again
                     self._stored(number, refused)
-            case Grant(total, dropped):
+            case Grant(total, dropped, unknown, terms):
                 if dropped > session.inbox.dropped:
                     self._handover.lost(dropped, session)
+                if unknown:
+                    self._told_unknown(unknown, terms, session)
                 if session is self._sessions.home:
                     self._publisher.grant(total)
                     self._mover.publish()
@@ -352,6 +356,14 @@ class ClientCore:
             self._sessions.send_all(session, session.requests.sendable(REPEATED_MAX))
             if session is self._sessions.home:
                 self._sessions.send_all(session, self._publisher.repeat(REPEATED_MAX))
+
+    def _told_unknown(
+        self, unknown: int, terms: tuple[TermNote, ...], session: BrokerSession
+    ) -> None:
+        more = max(0, unknown - session.told_unknown)
+        session.told_unknown += more
+        if more or terms:
+            self._sessions.effects.append(TermsUnknown(more, terms))
 
     # Requests and answers.
 

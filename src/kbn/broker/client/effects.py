@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from kbn.broker.administration import AdminResult
-from kbn.broker.messages import Deliver, Send
+from kbn.broker.messages import Deliver, Send, TermNote
 
 
 class Dial(NamedTuple):
@@ -58,6 +58,15 @@ class Lost(NamedTuple):
     total: int
 
 
+class TermsUnknown(NamedTuple):
+    """Of what was published, so many `more` notifications had terms that the broker's ontology does
+    not know; `terms` are those that were not told before.
+    """
+
+    more: int
+    terms: tuple[TermNote, ...]
+
+
 class OntologyChanged(NamedTuple):
     """The broker reasons with another ontology from now on."""
 
@@ -71,5 +80,14 @@ class Moved(NamedTuple):
 
 
 Effect: TypeAlias = (
-    Send | Dial | HangUp | Delivered | Lost | Confirmed | Failed | OntologyChanged | Moved
+    Send
+    | Dial
+    | HangUp
+    | Delivered
+    | Lost
+    | Confirmed
+    | Failed
+    | TermsUnknown
+    | OntologyChanged
+    | Moved
 )

@@ -12,10 +12,12 @@
 
 Nothing is lost, nothing comes twice, and the order is kept.
 
-A barrier visits every broker, so one that is down keeps it. That holds up nobody: in step 1 the
-client goes on where it is. In step 2 it waits for a while and then publishes in another *strand*,
-which has an order of its own. In step 3 it waits for a while and then leaves the old broker behind:
-what that one still has comes late.
+The barriers of a move visit every broker that can be reached, and the other place must be among
+them: whatever is published elsewhere comes by way of brokers between the two. A barrier may be long
+in coming all the same, when the two are cut off from each other or a broker is slow. That holds up
+nobody: in step 1 the client goes on where it is. In step 2 it waits for a while and then publishes
+in another *strand*, which has an order of its own. In step 3 it waits for a while and then leaves
+the old broker behind: what that one still has comes late.
 
 An old broker that is lost is left behind at once. What it has for the client comes late, when it is
 back; until the barrier at the new broker was reached, it is to keep what it gets, too.

@@ -180,7 +180,9 @@ class ClientMover:
         request = self._sessions.next_request("join")
         publisher = self._publisher
         self._sent_before_join = None if publisher.has_unconfirmed else publisher.sent_ever
-        session.requests.add(request, Barrier(request.number))
+        home = self._sessions.home
+        reaching = () if session is home else (home.broker,)
+        session.requests.add(request, Barrier(request.number, reaching))
 
     def _switch(self, old: BrokerSession, new: BrokerSession) -> None:
         """Everything now reaches the new broker too: it is home, and the old one lets us go."""

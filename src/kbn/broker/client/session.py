@@ -35,6 +35,7 @@ class BrokerSession:
         "state",
         "subscribed",
         "told_stored",
+        "told_unknown",
         "url",
     )
 
@@ -47,6 +48,7 @@ class BrokerSession:
         self.state: Literal["away", "connecting", "attached"] = "away"
         self.granted = 0  # how much may be published, when the connection began
         self.told_stored = 0  # of what we publish, when the connection began
+        self.told_unknown = 0  # notifications with unknown terms, since the connection began
         self.known_epoch = 0  # the epoch of the broker that was told our subscriptions
         self.is_former = False
         self.is_late = False

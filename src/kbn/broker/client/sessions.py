@@ -73,6 +73,7 @@ class BrokerSessions:
         """Tell a broker who we are."""
         session.state = "connecting"
         session.told_stored = self._publisher.stored_up_to
+        session.told_unknown = 0
         settings = self.settings
         self.send(
             session,
@@ -105,10 +106,14 @@ class BrokerSessions:
         return was_waiting
 
     def leave(self, session: BrokerSession) -> None:
-        """Ask a broker to forget us, after it has delivered what is on its way."""
+        """Ask a broker to forget us, after it has delivered what is on its way.
+
+        One that is not home needs to know only that nothing is on its way between it and home.
+        """
         request = self.next_request("leave")
+        reaching = None if session is self.home else (self.home.broker,)
         self.send_all(session, session.inbox.acknowledge())
-        self.ask(session, request, Leave(request.number))
+        self.ask(session, request, Leave(request.number, reaching))
 
     def hang_up(self, session: BrokerSession) -> None:
         """Speak with a broker no longer."""

@@ -413,6 +413,7 @@ def _broker_of(settings: NodeSettings, store: Store, now: float) -> Broker:
         store=store,
         keeps=settings.keeps and settings.store is not None,
         advertisements=settings.advertisements,
+        unknown_terms=settings.unknown_terms,
         authorizer=authorizer_of(settings),
         limits=settings.limits,
         broker_limits=settings.broker_limits,

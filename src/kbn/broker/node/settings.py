@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kbn.broker.access import AllowAll, Authorizer
 from kbn.broker.limits import BrokerLimits, ClientLimits
+from kbn.broker.settings import UnknownTermsMode
 from kbn.broker.store import Store
 from kbn.broker.topology import Role, Routing
 from kbn.broker.wire_versions import WIRE, WireVersions
@@ -74,6 +75,7 @@ class NodeSettings:
     broker_limits: BrokerLimits = field(default_factory=BrokerLimits)
     server_limits: ServerLimits = field(default_factory=ServerLimits)
     advertisements: bool = False
+    unknown_terms: UnknownTermsMode = "tell"
     keeps_roots: bool = False
     checks_certificates: bool = False
     wire: WireVersions = WIRE
