@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -132,8 +133,7 @@ class Turns:
         return id
 
     def say(self, id: int, *messages: AnyMessage) -> None:
-        frames = [wire.encode(message)[4:] for message in messages]
-        self.turn(events.Received(id, frames))
+        self.turn(received(id, *messages))
 
     def still_without(self) -> str:
         """A durable client that a notification is on its way to."""
@@ -143,6 +143,10 @@ class Turns:
     def delivered(self, id: int) -> list[object]:
         found = [each for each in self.heard[id] if isinstance(each, Deliver)]
         return [content.decode(each.envelope.content)["k"] for each in found]
+
+
+def received(id: int, *messages: AnyMessage) -> events.Received:
+    return events.Received(id, [wire.encode(message)[4:] for message in messages])
 
 
 def published(number: int, k: object, *, durable: bool = False) -> Publish:
@@ -161,6 +165,73 @@ def test_one_that_says_much_holds_up_nobody_but_itself() -> None:
     assert turns.run() > 5
     assert turns.delivered(calm) == list(range(1, 901))
     assert loud not in turns.paused
+
+
+def heavy(n: int) -> Subscribe:
+    """One that costs a good part of a turn."""
+    parts = (f"a{k} = {n} and b{k} < {n}" for k in range(30))
+    return Subscribe(n, " or ".join(parts), True)
+
+
+def test_one_that_says_little_is_served_in_its_turn_however_many_say_much() -> None:
+    turns = Turns()
+    calm = turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    loud = [turns.client(f"loud{n}") for n in range(20)]
+    for number in range(1, 51):
+        if number % 10 == 1:
+            for id in loud:
+                turns.say(id, *[heavy(10 * number + n) for n in range(10)])
+        turns.say(calm, published(number, number))
+        assert turns.delivered(calm)[-1] == number, "heard in the turn in which it was said"
+        assert turns.node.has_more, "there was more to do than fits into a turn"
+
+
+def test_those_that_say_much_get_equal_parts_of_the_work() -> None:
+    turns = Turns()
+    small, large = turns.client("small"), turns.client("large")
+    turns.run()
+    turns.turn(
+        received(small, *[Subscribe(n, f"k = {n}", True) for n in range(500)]),
+        received(large, *[heavy(n) for n in range(100)]),
+    )
+    for _ in range(20):
+        turns.turn()
+    costs = {small: 200, large: 200 + 20 * 60}
+    spent = [len(turns.heard[id]) * cost for id, cost in costs.items()]
+    assert turns.node.has_more and 0.5 < spent[0] / spent[1] < 2
+
+
+def test_long_work_leaves_messages_and_deliveries_a_part_of_each_turn() -> None:
+    turns = Turns()
+    calm = turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    work = turns.node.broker.work
+
+    def long() -> Iterator[None]:
+        while True:
+            work.done += BUDGET
+            yield
+
+    turns.node.broker._router.chores.add(long())
+    for number in range(1, 11):
+        turns.say(calm, published(number, number))
+        assert turns.delivered(calm)[-1] == number
+
+
+def test_what_came_together_with_what_is_heavy_to_match_is_not_tried_again_and_again() -> None:
+    turns = Turns()
+    for n in range(0, 400, 40):
+        wanted = [Subscribe(m, f"k * 'needle{m}.'", True) for m in range(n, n + 40)]
+        turns.client(f"wanting{n}", *wanted)
+    turns.run()
+    contents = turns.node.broker._router.contents
+    texts = [content.encode({"k": f"{n} " + "hay " * 3_000}) for n in range(6)]
+    contents.prematch(texts[:3], turns.node.broker.table)
+    contents.prematch(texts, turns.node.broker.table)
+    before = turns.node.broker.work.done
+    contents.prematch([*texts, content.encode({"j": 1})], turns.node.broker.table)
+    assert turns.node.broker.work.done - before < 100
 
 
 def test_a_fan_out_takes_turns_and_what_the_publisher_says_next_waits_for_it() -> None:
