@@ -86,17 +86,22 @@ class ClientPublishing:
 
     def _checked(self, publish: Publish, session: ClientSession) -> Notification:
         """What a client publishes; a KbnError when it may not."""
-        self._check_content(publish.content, session)
         if not abs(publish.time) <= SECONDS_MAX:
             raise InvalidInputError("a notification's time of publication is no number")
-        notification = self._contents.read(publish.content)
-        session.limits.check_notification(notification, len(publish.content))
+        notification = self.read(publish.content, session)
         session.permission.check_publish(notification)
         if publish.durable and not self._settings.keeps:
             raise InvalidInputError("this broker keeps nothing: start it with a store")
         if publish.durable:
             self._network.check_room(publish.content, notification)
         self.unknown_terms.look_at(notification, len(publish.content), session)
+        return notification
+
+    def read(self, content: bytes, session: ClientSession) -> Notification:
+        """The notification in a content of a client; a KbnError when it is too large, or none."""
+        self._check_content(content, session)
+        notification = self._contents.read(content)
+        session.limits.check_notification(notification, len(content))
         return notification
 
     def _check_content(self, content: bytes, session: ClientSession) -> None:

@@ -14,6 +14,7 @@ from kbn.broker.access import NotConnectedError, Permission
 from kbn.broker.administration import AdminBody, AdminResult, LoadOntology
 from kbn.broker.changes import Changes
 from kbn.broker.client_answers import ClientAnswers
+from kbn.broker.client_explaining import ClientExplaining
 from kbn.broker.client_publishing import ClientPublishing
 from kbn.broker.client_session import ClientSession
 from kbn.broker.client_sessions import ClientSessions
@@ -32,6 +33,7 @@ from kbn.broker.messages import (
     Credit,
     DeliverAck,
     Done,
+    Explain,
     FromClient,
     Hops,
     Leave,
@@ -81,6 +83,9 @@ class ClientRequests:
             network, settings, outbox, clients, interests, contents, answers
         )
         self.subscribing = ClientSubscribing(outbox, clients, interests, answers, changes)
+        self.explaining = ClientExplaining(
+            outbox, interests, self.publishing, self.subscribing.read, network.begin_chore
+        )
         self._network = network
         self._settings = settings
         self._outbox = outbox
@@ -144,6 +149,8 @@ class ClientRequests:
                 if isinstance(body, LoadOntology):
                     session.permission.check_ontologies()
                 self._outbox.send(peer, AdminReply(request, self.administer(body)))
+            case Explain():
+                self.explaining.explain(message, session)
             case Hops():
                 self._clients.hops.told(message, session)
                 self._changes.of_hops(session.name)
@@ -202,6 +209,7 @@ class ClientRequests:
             in_order=self._network.keeps_order(),
             dropped=session.deliveries.dropped,
             refused=publications.refused,
+            explains=True,
         )
 
     def check_owner(self, connect: Connect, permission: Permission) -> None:

@@ -62,7 +62,7 @@ class ClientSubscribing:
     def subscribe(self, session: ClientSession, message: Subscribe) -> None:
         """Do what a client asks; a KbnError when it may not have it."""
         id, characters = message.id, len(message.subscription)
-        subscription = self._read(session, message.subscription, message.is_text)
+        subscription = self.read(session, message.subscription, message.is_text)
         key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
@@ -104,7 +104,7 @@ class ClientSubscribing:
     def advertise(self, session: ClientSession, message: Advertise) -> None:
         """A client says what it will publish. It is told when the whole network knows."""
         id = message.id
-        advertisement = self._read(session, message.advertisement, message.is_text)
+        advertisement = self.read(session, message.advertisement, message.is_text)
         session.permission.check_publish(
             {c.attribute for filter in advertisement.filters for c in filter}
         )
@@ -142,7 +142,7 @@ class ClientSubscribing:
         self.unadvertise(session, id)
         self._answers.refuse(session.peer, Advertise(id, ""), error)
 
-    def _read(self, session: ClientSession, text: str, is_text: bool) -> Subscription:
+    def read(self, session: ClientSession, text: str, is_text: bool) -> Subscription:
         """What a client asks for, if it is not too much to read."""
         limits = session.limits
         limits.check_text(text)

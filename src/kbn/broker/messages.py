@@ -125,6 +125,35 @@ class Message(Struct, frozen=True, array_like=True, tag=True):
     """What every message is."""
 
 
+class TermNote(Struct, frozen=True, array_like=True):
+    """A term of a notification that the broker's ontology does not know as what it is used for.
+
+    `kind` and `iri` are as the notification has them; `reason` is a sentence about it. `known_as`
+    are the kinds that the ontology knows it as.
+
+    >>> str(TermNote("x", "class", "animals:Cw", "x: the ontology defines no class <animals:Cw>"))
+    'x: the ontology defines no class <animals:Cw>'
+    """
+
+    attribute: NameOrNone
+    kind: NameOrNone
+    iri: Text
+    reason: Text
+    known_as: tuple[NameOrNone, ...] = ()
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class VerdictNote(Struct, frozen=True, array_like=True):
+    """What one constraint, in JSON, says about a notification; `links` are those of an ontology."""
+
+    constraint: str
+    accepted: bool
+    reason: Text
+    links: tuple[tuple[str, str, str, str], ...] = ()
+
+
 Ranges: TypeAlias = tuple[tuple[Number, Number], ...]  # the first and last of each
 
 # From a client.
@@ -222,6 +251,20 @@ class AdminRequest(Message, frozen=True, tag="admin-request"):
     body: AdminBody
 
 
+class Explain(Message, frozen=True, tag="explain"):
+    """Say why a subscription accepts a notification with this content, or why it does not.
+
+    It is the client's own of that number; 0 is the one in `text`, as in `Subscribe`. Brokers that
+    say `explains` in `ConnAck` answer with `Explained`.
+    """
+
+    request: Number
+    content: bytes
+    subscription: Number = 0
+    text: str = ""
+    is_text: bool = False
+
+
 class Hops(Message, frozen=True, tag="hops"):
     """How many notifications came over how many hops since I am with you, and from whom.
 
@@ -244,7 +287,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     digest; `keeps` says whether the broker has a store; `resumed` that it knew this epoch before;
     `in_order` that notifications of one publisher reach it in their order, always; `dropped` counts
     the deliveries to this client that were dropped, as in `Deliver`; of what is `taken`, some was
-    `refused`, as in `PubAck`.
+    `refused`, as in `PubAck`; one that `explains` can be asked to `Explain`.
     """
 
     broker: Name
@@ -258,6 +301,7 @@ class ConnAck(Message, frozen=True, tag="connack"):
     version: Number = VERSION
     dropped: Sequence = 0
     refused: Ranges = ()
+    explains: bool = False
 
 
 class PubAck(Message, frozen=True, tag="puback"):
@@ -287,6 +331,14 @@ class AdminReply(Message, frozen=True, tag="admin-reply"):
 
     request: Number
     body: AdminResult
+
+
+class Explained(Message, frozen=True, tag="explained"):
+    """What was asked with `Explain`: filter by filter what each constraint says."""
+
+    request: Number
+    filters: tuple[tuple[VerdictNote, ...], ...]
+    unknown: Annotated[tuple[TermNote, ...], Meta(max_length=TERMS_TOLD_MAX)] = ()
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -340,24 +392,6 @@ class ReportHops(Message, frozen=True, tag="report-hops"):
 
 class NewOntology(Message, frozen=True, tag="new-ontology"):
     ontology: Text
-
-
-class TermNote(Struct, frozen=True, array_like=True):
-    """A term of a notification that the broker's ontology does not know as what it is used for.
-
-    `kind` and `iri` are as the notification has them; `reason` is a sentence about it.
-
-    >>> str(TermNote("x", "class", "animals:Cw", "x: the ontology defines no class <animals:Cw>"))
-    'x: the ontology defines no class <animals:Cw>'
-    """
-
-    attribute: NameOrNone
-    kind: NameOrNone
-    iri: Text
-    reason: Text
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 class Grant(Message, frozen=True, tag="grant"):
@@ -537,6 +571,7 @@ FromClient: TypeAlias = (
     | DeliverAck
     | Credit
     | AdminRequest
+    | Explain
     | Hops
     | Alive
 )
@@ -547,6 +582,7 @@ ToClient: TypeAlias = (
     | BarrierReached
     | Left
     | AdminReply
+    | Explained
     | Refused
     | Deliver
     | Redirect

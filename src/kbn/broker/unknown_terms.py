@@ -68,9 +68,9 @@ class UnknownTerms:
             told = session.told_terms = ToldTerms(self._outbox.now)
         told.notifications += 1
         for each in found:
-            name = (each.attribute, each.term.kind, _shortened(each.term.iri))
+            name = (each.attribute, each.term.kind, cut(each.term.iri))
             if told.is_new(*name):
-                told.add(TermNote(*name, self._sentence(each, ontology)))
+                told.add(TermNote(*name, self._sentence(each, ontology), each.known_as))
         if told.may_tell(self._outbox.now):
             self._outbox.send(session.peer, grant_of(session))
 
@@ -78,9 +78,9 @@ class UnknownTerms:
         """What is wrong; with what may have been meant, where that is found quickly."""
         terms = len(ontology.classes) + len(ontology.properties) + len(ontology.individuals)
         if terms > SUGGESTED_AMONG_MAX:
-            return _shortened(str(unknown))
+            return cut(str(unknown))
         self._outbox.work.done += SUGGESTED_COST * terms
-        return _shortened(str(unknown.error(ontology)))
+        return cut(str(unknown.error(ontology)))
 
 
 def grant_of(session: ClientSession) -> Grant:
@@ -99,7 +99,6 @@ def grants_of(session: ClientSession) -> Iterator[Grant]:
         yield grant_of(session)
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= SENTENCE_CHARACTERS_MAX:
-        return text
-    return text[: SENTENCE_CHARACTERS_MAX - 1] + "…"
+def cut(text: str, longest: int = SENTENCE_CHARACTERS_MAX) -> str:
+    """The text, or its beginning when it is long."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbn.filters.cloudevents import from_cloudevent, to_cloudevent
     from kbn.filters.covering import covers
     from kbn.filters.evaluation import accepts, operator_accepts
-    from kbn.filters.explanation import Explanation, Verdict, explain
+    from kbn.filters.explanation import Explanation, Verdict, explain, verdict
     from kbn.filters.files import (
         JSON_SUFFIXES,
         read_notifications,
@@ -137,6 +137,7 @@ __all__ = [
     "value_from_json",
     "value_key",
     "value_to_json",
+    "verdict",
     "with_known_kind",
 ]
 
@@ -151,6 +152,7 @@ __getattr__ = on_first_use(
         "Explanation": "kbn.filters.explanation",
         "Verdict": "kbn.filters.explanation",
         "explain": "kbn.filters.explanation",
+        "verdict": "kbn.filters.explanation",
         "TermCheck": "kbn.filters.term_check",
         "UnknownTerm": "kbn.filters.term_check",
         "unknown_terms": "kbn.filters.term_check",

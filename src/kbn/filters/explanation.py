@@ -18,7 +18,7 @@ from kbn.filters.evaluation import accepts
 from kbn.filters.json_form import constraint_to_json, value_to_json
 from kbn.filters.notification import as_notification
 from kbn.filters.term_check import UnknownTerm, unknown_terms
-from kbn.filters.why import links_of, reason, reason_against
+from kbn.filters.why import reason_against, reason_and_links
 
 if TYPE_CHECKING:
     from kbn.filters.model import Constraint, Filter, Subscription
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kbn.filters.values import Value
     from kbn.ontology import Link, Ontology
 
-__all__ = ["Explanation", "Verdict", "explain"]
+__all__ = ["Explanation", "Verdict", "explain", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,23 @@ def explain(
 
 
 def _verdicts(filter: Filter, given: Notification, ontology: Ontology) -> tuple[Verdict, ...]:
-    return tuple(_verdict(constraint, given, ontology) for constraint in filter.constraints)
+    attributes = given.attributes
+    return tuple(
+        verdict(constraint, attributes.get(constraint.attribute), ontology)
+        for constraint in filter.constraints
+    )
 
 
-def _verdict(constraint: Constraint, given: Notification, ontology: Ontology) -> Verdict:
-    value = given.attributes.get(constraint.attribute)
+def verdict(constraint: Constraint, value: Value | None, ontology: Ontology) -> Verdict:
+    """What a constraint says about the value of its attribute; None: there is none.
+
+    >>> from kbn.filters import Constraint
+    >>> from kbn.ontology import Ontology
+    >>> verdict(Constraint("price", "<", 10), 12, Ontology.empty()).reason
+    'price: 12 is not less than 10'
+    """
     if value is None:
         return Verdict(constraint, None, False, f"{constraint.attribute}: is not there")
     if not accepts(constraint, value, ontology):
         return Verdict(constraint, value, False, reason_against(constraint, value, ontology))
-    links = links_of(constraint, value, ontology)
-    return Verdict(constraint, value, True, reason(constraint, value, ontology), links)
+    return Verdict(constraint, value, True, *reason_and_links(constraint, value, ontology))

@@ -82,26 +82,38 @@ FAMILIES = {
 }
 LINKS_MAX = 64
 """How many links one constraint is explained by; a bag of thousands is not spelt out."""
+SHOWN_MAX = 16
+"""How many elements of a bag are shown in one place."""
+SHOWN_CHARACTERS_MAX = 200
+"""How much is shown of one text."""
 SPELT_MAX = 64
-"""How many elements a bag may have that is explained pair by pair."""
+"""How many elements a bag may have, with those of the bags in it, that is explained by pairs."""
 
 
-def reason(constraint: Constraint, value: Value, ontology: Ontology) -> str:
-    """What in `value` satisfies the constraint; the value must satisfy it."""
-    said = _said(constraint.operator, value, constraint.operand, ontology)
-    return f"{constraint.attribute}: {said}"
+def reason_and_links(
+    constraint: Constraint, value: Value, ontology: Ontology
+) -> tuple[str, tuple[Link, ...]]:
+    """What in `value` satisfies the constraint, and the links of the ontology by which it does.
+
+    The value must satisfy it.
+    """
+    operator, operand = constraint.operator, constraint.operand
+    parts = split_bag_operator(operator)
+    found: Iterator[Link]
+    if parts is not None and isinstance(value, Bag) and isinstance(operand, Bag):
+        pairs = list(_pairs(*parts, value, operand, ontology))
+        said = _said_of_pairs(*parts, pairs, operand, ontology)
+        found = (link for x, v in pairs for link in _links(parts[1], x, v, ontology))
+    else:
+        said = _said(operator, value, operand, ontology)
+        found = _links(operator, value, operand, ontology)
+    return f"{constraint.attribute}: {said}", tuple(dict.fromkeys(islice(found, LINKS_MAX)))
 
 
 def reason_against(constraint: Constraint, value: Value, ontology: Ontology) -> str:
     """Why `value` does not satisfy the constraint; the value must not satisfy it."""
     said = _denied(constraint.operator, value, constraint.operand, ontology)
     return f"{constraint.attribute}: {said}"
-
-
-def links_of(constraint: Constraint, value: Value, ontology: Ontology) -> tuple[Link, ...]:
-    """The links of the ontology by which `value` satisfies the constraint."""
-    found = _links(constraint.operator, value, constraint.operand, ontology)
-    return tuple(dict.fromkeys(islice(found, LINKS_MAX)))
 
 
 def _links(operator: AnyOperator, value: Any, operand: Any, ontology: Ontology) -> Iterator[Link]:
@@ -172,7 +184,7 @@ def _denied_of_bags(operator: AnyOperator, value: Bag, operand: Bag, ontology: O
         return f"has {counted(len(value), 'element')}, not {len(operand)}"
     inward = bag is Operator.SUPER_BAG
     served, partners = (operand, value) if inward else (value, operand)
-    if max(len(served), len(partners)) > SPELT_MAX:
+    if _is_large(value) or _is_large(operand):
         return f"not every element of {'the operand' if inward else 'the bag'} has a partner"
     alone = [
         one
@@ -216,14 +228,24 @@ def _said_of_bags(operator: AnyOperator, value: object, operand: object, ontolog
     """The pairs of elements that are related, or the whole bag when elements must be equal."""
     split = split_bag_operator(operator)
     assert split is not None and isinstance(value, Bag) and isinstance(operand, Bag)
-    bag, element = split
+    pairs = list(_pairs(*split, value, operand, ontology))
+    return _said_of_pairs(*split, pairs, operand, ontology)
+
+
+def _said_of_pairs(
+    bag: Operator,
+    element: AnyOperator,
+    pairs: list[tuple[Any, Any]],
+    operand: Bag,
+    ontology: Ontology,
+) -> str:
     if element is Operator.EQ:
         word = {Operator.SUPER_BAG: "has", Operator.SUB_BAG: "is within"}.get(bag, "is")
         return f"{word} {_shown(operand, ontology)}"
-    pairs = [
-        _said(element, x, v, ontology) for x, v in _pairs(bag, element, value, operand, ontology)
-    ]
-    return ", ".join(dict.fromkeys(pairs)) or "no element is asked for"
+    said = [_said(element, x, v, ontology) for x, v in pairs]
+    if not said and operand:
+        return f"{_shown(operand, ontology)}: each has a partner of its own"
+    return ", ".join(dict.fromkeys(said)) or "no element is asked for"
 
 
 def _pairs(
@@ -232,7 +254,7 @@ def _pairs(
     """Each element that has to find a partner, with a partner of its own."""
     inward = bag is Operator.SUPER_BAG
     served, partners = (operand.items, value.items) if inward else (value.items, operand.items)
-    if max(len(served), len(partners)) > SPELT_MAX:
+    if element is Operator.EQ or _is_large(value) or _is_large(operand):
         return
     related = [
         [
@@ -246,13 +268,34 @@ def _pairs(
         yield (other, one) if inward else (one, other)
 
 
+def _is_large(bag: Bag) -> bool:
+    """Whether a bag has too many elements to look at each pair of them."""
+    count = 0
+    for item in bag.items:
+        count += 1 + (len(list(_leaves(item))) if isinstance(item, Bag) else 0)
+        if count > SPELT_MAX:
+            return True
+    return False
+
+
+def _leaves(bag: Bag) -> Iterator[object]:
+    for item in bag.items:
+        yield item
+        if isinstance(item, Bag):
+            yield from _leaves(item)
+
+
 def _shown(value: object, ontology: Ontology) -> str:
-    """A term by its label, the rest as it is written."""
+    """A term by its label, the rest as it is written; of a large bag, some of it."""
     if isinstance(value, Term):
         iri = ontology.full_iri(value.iri)
         return ontology.label(iri) or ontology.shorten(iri)
     if isinstance(value, Relation):
         return f"{_shown(value.property, ontology)} {_shown(value.individual, ontology)}"
     if isinstance(value, Bag):
-        return ", ".join(_shown(element, ontology) for element in value) or "nothing"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+        shown = [_shown(element, ontology) for element in value.items[:SHOWN_MAX]]
+        if len(value) > SHOWN_MAX:
+            shown.append(f"and {counted(len(value) - SHOWN_MAX, 'more element')}")
+        return ", ".join(shown) or "nothing"
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "…"

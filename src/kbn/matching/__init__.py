@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kbn.matching.linear_scan import LinearScan
     from kbn.matching.matcher import Matcher
     from kbn.matching.matches import Matches
-    from kbn.matching.metering import Meter, OutOfWork, metered
+    from kbn.matching.metering import Meter, OutOfWork, costs_of, metered
     from kbn.matching.parted_match import PartedMatch
     from kbn.matching.poset import Poset, PosetChange
     from kbn.matching.shard import GroupCounts, Shard, ShardBuilder, ShardReport
@@ -40,6 +40,7 @@ __all__ = [
     "ShardReport",
     "StoreView",
     "SubscriptionStore",
+    "costs_of",
     "count_batch",
     "kernels",
     "metered",
@@ -60,6 +61,7 @@ __getattr__ = on_first_use(
         "Matches": "kbn.matching.matches",
         "Meter": "kbn.matching.metering",
         "OutOfWork": "kbn.matching.metering",
+        "costs_of": "kbn.matching.metering",
         "metered": "kbn.matching.metering",
         "PartedMatch": "kbn.matching.parted_match",
         "Poset": "kbn.matching.poset",

@@ -345,7 +345,7 @@ class Index:
         found: tuple[Array, Array] = (
             walk_rows(hits, hit_start, view.trie, view.codes, points)
             if together
-            else walk_many(hits, hit_start, view.trie, view.codes, view.stamps, points)
+            else walk_many(hits, hit_start, False, view.trie, view.codes, view.stamps, points)
         )
         return found
 

@@ -23,10 +23,11 @@ from kbn.broker import (
     content,
 )
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, Subscription
+from kbn.filters import Explanation, Notification, Subscription
 from kbn.transport.client_driver import ClientDriver, tls_problem
 from kbn.transport.client_options import ClientOptions
 from kbn.transport.dialling import ask_name
+from kbn.transport.explained import explanation_of
 from kbn.transport.feed import Feed
 from kbn.transport.item import Item
 
@@ -249,6 +250,29 @@ class Client:
         request, effects = self.core.admin(body)
         result: AdminResult = await self._asked("admin-request", request, effects)
         return result
+
+    async def explain(
+        self,
+        notification: Notification | Mapping[str, object],
+        subscription: Feed | Subscription | str | int,
+    ) -> Explanation:
+        """Ask the broker why a subscription accepts a notification, or why it does not::
+
+            feed = await client.subscribe("kind @> animals:Mammal and age < 3")
+            print(await client.explain({"kind": Class("animals:Cow"), "age": 7}, feed))
+
+        The subscription is one of this client's own, by its feed or number, or any that it may
+        have. What the broker says goes by the ontology of the broker; nothing is published.
+        """
+        given = notification if type(notification) is Notification else Notification(notification)
+        encoded = content.encode(given)
+        if isinstance(subscription, Feed | int):
+            id = subscription if isinstance(subscription, int) else subscription.id
+            request, effects = self.core.explain(encoded, id)
+        else:
+            text, is_text = _text(subscription)
+            request, effects = self.core.explain(encoded, 0, text, is_text=is_text)
+        return explanation_of(await self._asked("explain", request, effects), given)
 
     async def status(self) -> BrokerStatus:
         """What a person wants to know of the broker::

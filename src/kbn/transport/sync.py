@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kbn.broker import AdminBody, AdminResult, BrokerStatus, TermNote
-from kbn.filters import Notification, Subscription
+from kbn.filters import Explanation, Notification, Subscription
 from kbn.transport.client import Client
 from kbn.transport.connecting import connect
 from kbn.transport.feed import Delivery, Feed
@@ -190,6 +190,20 @@ class SyncClient:
         """
         return self.call(self._client.admin(body), timeout)
 
+    def explain(
+        self,
+        notification: Notification | Mapping[str, object],
+        subscription: SyncFeed | Subscription | str | int,
+        *,
+        timeout: float | None = None,
+    ) -> Explanation:
+        """Ask why a subscription accepts a notification, or why not, as `Client.explain` does::
+
+        print(client.explain({"price": 12}, "price < 10").reasons)
+        """
+        own = subscription.id if isinstance(subscription, SyncFeed) else subscription
+        return self.call(self._client.explain(notification, own), timeout)
+
     def status(self, *, timeout: float | None = None) -> BrokerStatus:
         """What a person wants to know of the broker::
 
@@ -223,6 +237,14 @@ class SyncFeed:
         self._client = client
         self._feed = feed
         self._timeout = timeout
+
+    @property
+    def id(self) -> int:
+        """The client's number of the subscription::
+
+        print(client.subscribe("price < 10").id)
+        """
+        return self._feed.id
 
     def __iter__(self) -> Iterator[Notification]:
         while True:

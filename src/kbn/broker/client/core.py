@@ -53,6 +53,8 @@ from kbn.broker.messages import (
     ConnAck,
     Deliver,
     Done,
+    Explain,
+    Explained,
     Grant,
     Left,
     Message,
@@ -67,7 +69,7 @@ from kbn.broker.messages import (
     ToClient,
 )
 from kbn.broker.number_ranges import Ranges
-from kbn.errors import LimitError
+from kbn.errors import InvalidInputError, LimitError
 
 REPEATED_MAX = 64
 
@@ -191,6 +193,18 @@ class ClientCore:
         self._sessions.ask(self._sessions.home, request, AdminRequest(request.number, body))
         return request.number, self._sessions.take_effects()
 
+    def explain(
+        self, content: bytes, subscription: int = 0, text: str = "", *, is_text: bool = True
+    ) -> tuple[int, list[Effect]]:
+        """Ask why a subscription, by its number or in a text, accepts a content, or why not."""
+        home = self._sessions.home
+        if not home.explains:
+            raise InvalidInputError(f"{home.broker} does not explain: upgrade that broker")
+        request = self._sessions.next_request("explain")
+        message = Explain(request.number, content, subscription, text, is_text)
+        self._sessions.ask(home, request, message)
+        return request.number, self._sessions.take_effects()
+
     def use_token(self, token: str) -> None:
         """Show another token from now on, whenever it connects."""
         self._sessions.use_token(token)
@@ -278,6 +292,9 @@ class ClientCore:
             case AdminReply(number, body):
                 if self._sessions.answered(Request("admin-request", number), session):
                     self._sessions.effects.append(Confirmed("admin-request", number, body))
+            case Explained(number):
+                if self._sessions.answered(Request("explain", number), session):
+                    self._sessions.effects.append(Confirmed("explain", number, message))
             case Refused():
                 self._refused(message, session)
             case Redirect():
@@ -322,6 +339,7 @@ class ClientCore:
             return
         session.state = "attached"
         session.granted = admitted.credit
+        session.explains = admitted.explains
         is_resumed = admitted.resumed and session.known_epoch == admitted.epoch
         session.known_epoch = admitted.epoch
         session.inbox.connected(in_order=admitted.in_order, is_resumed=is_resumed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from kbn.broker.administration import AdminResult
-from kbn.broker.messages import Deliver, Send, TermNote
+from kbn.broker.messages import Deliver, Explained, Send, TermNote
 
 
 class Dial(NamedTuple):
@@ -33,11 +33,13 @@ class Delivered(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """A request is done: `what` as in `Done`, or publish, barrier, admin-request, leave."""
+    """A request is done: `what` as in `Done`, or publish, barrier, admin-request, explain,
+    leave.
+    """
 
     what: str
     reference: int
-    result: AdminResult | None = None
+    result: AdminResult | Explained | None = None
 
 
 class Failed(NamedTuple):

@@ -195,6 +195,7 @@ class ClientMover:
         self.leave_former()
         for request, message in old.requests.take("barrier", "admin-request"):
             self._sessions.ask(new, request, message)
+        self._give_up("explain", old)  # the new one may not know how
 
     def _abandon(self, old: BrokerSession, new: BrokerSession) -> None:
         """Be at home at the new broker, which may not know yet what comes; the old one is lost."""
@@ -203,9 +204,8 @@ class ClientMover:
         new.requests.holds_barriers = False
         for request, message in old.requests.take("barrier"):
             self._sessions.ask(new, request, message)
-        for request, _ in old.requests.take("admin-request"):
-            reason = f"{old.broker} is away"
-            self._sessions.effects.append(Failed(*request, "TransportError", reason))
+        self._give_up("admin-request", old)
+        self._give_up("explain", old)
         for request, _ in old.requests.take(*CHANGES):
             if not new.requests.is_waiting(request):
                 self._sessions.effects.append(Confirmed(*request))
@@ -215,6 +215,11 @@ class ClientMover:
             self._sessions.hang_up(old)
         if not new.requests.has("join"):
             self._ask_join(new)
+
+    def _give_up(self, what: str, old: BrokerSession) -> None:
+        for request, _ in old.requests.take(what):
+            reason = f"{old.broker} is away"
+            self._sessions.effects.append(Failed(*request, "TransportError", reason))
 
     def _leave_behind(self, session: BrokerSession, *, awaits_join: bool) -> None:
         subscribed = [each.id for each in self._subscriptions]

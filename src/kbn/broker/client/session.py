@@ -24,6 +24,7 @@ class BrokerSession:
     __slots__ = (
         "awaits_join",
         "broker",
+        "explains",
         "granted",
         "home_from",
         "inbox",
@@ -46,6 +47,7 @@ class BrokerSession:
         self.inbox = inbox
         self.requests = requests
         self.state: Literal["away", "connecting", "attached"] = "away"
+        self.explains = False  # whether it can be asked why something matches
         self.granted = 0  # how much may be published, when the connection began
         self.told_stored = 0  # of what we publish, when the connection began
         self.told_unknown = 0  # notifications with unknown terms, since the connection began
