@@ -12,6 +12,7 @@ from msgspec import msgpack
 from msgspec.structs import replace
 
 from kbn.broker import Envelope, content, node_events, notes
+from kbn.broker.messages import Left
 from kbn.broker.parts import EPOCH_BY_CLOCK_MAX
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore, Store
@@ -184,6 +185,12 @@ TAKEN_BACK: list[tuple[int, str, object, str]] = [
     (5473, "kbn.broker.client_session.ClientSession.holds", lambda *_: True, "may not subscribe"),
     (70000137, "kbn.simulation.ledger.Ledger.may_come_again", lambda *_: None, "in the order"),
     (80001390, "kbn.simulation.ledger.Ledger.may_be_published_again", lambda *_: None, "wanted no"),
+    (
+        110000181,
+        "kbn.broker.client_sessions.ClientSessions.say_left",
+        lambda clients, session: clients._outbox.send(session.peer, Left(session.leaving)),
+        "was told of 4",
+    ),
     (90004102, "kbn.simulation.ledger.Ledger.may_be_published_again", lambda *_: None, "in the or"),
 ]
 
