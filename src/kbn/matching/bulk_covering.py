@@ -22,6 +22,7 @@ from kbn.matching.index import Index
 from kbn.matching.kernels import bulk_covering as kernels
 from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.slab import scan
+from kbn.matching.kernels.trie import walk_many
 from kbn.matching.kernels.views import Boxes
 from kbn.matching.plain_filters import PlainFilters, is_plain, room_for_boxes
 
@@ -112,7 +113,7 @@ class BulkCovering:
         view = self._index.view()
         points = self._index.axis_room(at.shape[0] - 1)
         whole = kernels.set_points(boxes, points)
-        found, start = kernels.walk_for_covers(hits, at, view.trie, view.codes, view.stamps, points)
+        found, start = walk_many(hits, at, True, view.trie, view.codes, view.stamps, points)
         if self._index.slabs.count:
             more, owner = scan(
                 hits, at, True, view.slabs, view.lanes, view.codes, view.stamps, points

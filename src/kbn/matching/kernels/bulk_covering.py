@@ -18,7 +18,6 @@ from kbn.matching.kernels.covering import (
     _tighter,
     _verdict,
 )
-from kbn.matching.kernels.trie import room_for_walk, sort_by_rank, stamp_hits, walk
 
 
 @njit(cache=True)
@@ -184,26 +183,6 @@ def gather_hits(words, starts, rows, implied_start, implied, axes_from):
                 hits[at] = implied[k]
                 at += 1
     return hits, hit_start
-
-
-@njit(cache=True)
-def walk_for_covers(hits, hit_start, trie, codes, stamps, points):
-    """`walk_many`, for who could cover: negatives and residual constraints are taken as held."""
-    events = hit_start.shape[0] - 1
-    found = np.empty(max(1024, 64 * events), np.int64)
-    found_start = np.empty(events + 1, np.int64)
-    stack = room_for_walk()
-    count = 0
-    for event in range(events):
-        found_start[event] = count
-        start = hit_start[event]
-        end = stamp_hits(hits, start, hit_start[event + 1], stamps)
-        sort_by_rank(hits, start, end, trie.rank)
-        found, count, stack = walk(
-            hits, start, end, trie, codes, stamps, points, event, True, found, count, stack
-        )
-    found_start[events] = count
-    return found[:count], found_start
 
 
 @njit(cache=True)

@@ -74,7 +74,7 @@ def in_range(word, low, high, value, rest):
 
 
 @njit(cache=True)
-def verify(words, as_float, start, with_tokens, stamps, points, event, covering):
+def verify(words, as_float, start, with_tokens, stamps, points, notification, covering):
     """What the code at `start` says of the notification: 0 no, MATCHED, or RESIDUAL.
 
     Its tokens are asked only `with_tokens`: a walk of the trie has seen to them. With `covering`,
@@ -100,10 +100,11 @@ def verify(words, as_float, start, with_tokens, stamps, points, event, covering)
     for _ in range(range_count(header)):
         word = words[position]
         axis = word & 0xFFFFFF
-        if not points.present[event, axis]:
+        if not points.present[notification, axis]:
             return 0
         low, high = as_float[position + 1], as_float[position + 2]
-        if not in_range(word, low, high, points.values[event, axis], points.rests[event, axis]):
+        value, rest = points.values[notification, axis], points.rests[notification, axis]
+        if not in_range(word, low, high, value, rest):
             return 0
         position += 3
     return RESIDUAL if residuals > 0 else MATCHED
@@ -227,9 +228,9 @@ def grown(array):
 def count_members(groups, starts, alive):
     """The number of subscriptions behind groups[starts[e]:starts[e+1]], per notification e."""
     totals = np.zeros(starts.shape[0] - 1, np.int64)
-    for event in range(totals.shape[0]):
-        for i in range(starts[event], starts[event + 1]):
-            totals[event] += alive[groups[i]]
+    for notification in range(totals.shape[0]):
+        for i in range(starts[notification], starts[notification + 1]):
+            totals[notification] += alive[groups[i]]
     return totals
 
 
@@ -240,11 +241,11 @@ def expand(groups, starts, totals, first, next_entry, entry_subscription):
     owners = np.empty(size, np.int32)
     subscriptions = np.empty(size, np.int32)
     at = 0
-    for event in range(starts.shape[0] - 1):
-        for i in range(starts[event], starts[event + 1]):
+    for notification in range(starts.shape[0] - 1):
+        for i in range(starts[notification], starts[notification + 1]):
             entry = first[groups[i]]
             while entry != EMPTY:
-                owners[at] = event
+                owners[at] = notification
                 subscriptions[at] = entry_subscription[entry]
                 at += 1
                 entry = next_entry[entry]

@@ -216,37 +216,37 @@ def _rank_part(row, lane, share, place):
 
 
 @njit(cache=True)
-def mark_events(hits, hit_start, points, lanes):
+def mark_notifications(hits, hit_start, points, lanes):
     """Where each notification lies on the lanes: its masks, its cells, its rounded values."""
-    events = points.values.shape[0]
+    notifications = points.values.shape[0]
     axes = points.values.shape[1]
-    masks = np.zeros((lanes.lanes + 1, events), np.uint64)
-    cells = np.zeros((events, lanes.lanes + 1), np.uint8)
-    rounded = np.empty((events, axes), np.float32)
+    masks = np.zeros((lanes.lanes + 1, notifications), np.uint64)
+    cells = np.zeros((notifications, lanes.lanes + 1), np.uint8)
+    rounded = np.empty((notifications, axes), np.float32)
     masks[lanes.lanes] = ALL_BITS
-    for event in range(events):
-        for i in range(hit_start[event], hit_start[event + 1]):
+    for notification in range(notifications):
+        for i in range(hit_start[notification], hit_start[notification + 1]):
             token = hits[i]
             place = lanes.token_cell[token] if token < lanes.token_cell.shape[0] else -1
             if place >= 0:
                 lane, cell = place >> 8, (place >> 1) & 63
-                masks[lane, event] |= _ONE << np.uint64(cell)
-                if cells[event, lane] == 0:
-                    cells[event, lane] = cell
-                elif cells[event, lane] != cell:
-                    cells[event, lane] = SEVERAL
+                masks[lane, notification] |= _ONE << np.uint64(cell)
+                if cells[notification, lane] == 0:
+                    cells[notification, lane] = cell
+                elif cells[notification, lane] != cell:
+                    cells[notification, lane] = SEVERAL
         for axis in range(axes):
-            if not points.present[event, axis]:
-                rounded[event, axis] = np.nan
+            if not points.present[notification, axis]:
+                rounded[notification, axis] = np.nan
                 continue
-            value = points.values[event, axis]
-            rounded[event, axis] = value
+            value = points.values[notification, axis]
+            rounded[notification, axis] = value
             lane = lanes.axis_lane[axis] if axis < lanes.axis_lane.shape[0] else -1
             if lane >= 0:
                 cell = counted_cell(lanes.grid, lane, lanes.grid_size[lane], value)
-                cells[event, lane] = cell
-                masks[lane, event] = _ONE << np.uint64(cell)
+                cells[notification, lane] = cell
+                masks[lane, notification] = _ONE << np.uint64(cell)
         for lane in range(lanes.lanes):
-            if cells[event, lane] == 0:
-                masks[lane, event] = _ONE
+            if cells[notification, lane] == 0:
+                masks[lane, notification] = _ONE
     return masks, cells, rounded

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kbn.matching.kernels.bits import position_of
 from kbn.matching.kernels.code import (
     first_range,
     negative_count,
@@ -18,7 +19,7 @@ from kbn.matching.kernels.code import (
     token_count,
 )
 from kbn.matching.kernels.lane import ALL_BITS, CELLS, PARTS_MAX, bits_between, cell_of, parts_of
-from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB, SLAB_WORDS, lowest_bit
+from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB, SLAB_WORDS
 
 CHECKS_MAX = 8
 COARSE_ROWS = 9
@@ -124,7 +125,7 @@ def mark_passing(members, codes, lanes, slot_of_lane, local, passing):
             while left != 0:
                 lowest = left & (~left + _ONE)
                 left ^= lowest
-                passing[slot, lowest_bit(lowest), word] |= bit
+                passing[slot, position_of(lowest), word] |= bit
 
 
 @njit(cache=True)

@@ -17,7 +17,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kbn.matching.kernels.bits import DE_BRUIJN, POSITIONS
 from kbn.matching.kernels.code import (
+    grown,
     in_range,
     negative_count,
     range_count,
@@ -39,10 +41,6 @@ NOBODY, SOME = 0, 1
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 _ALL = ~np.uint64(0)
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_PLACES = np.zeros(64, np.int64)
-for _i in range(64):
-    _PLACES[(int(_DE_BRUIJN) << _i & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
 
 
 @njit(cache=True)
@@ -51,10 +49,10 @@ def walk_rows(hits, hit_start, trie, codes, points):
 
     The same as that of `walk_many`, in another order.
     """
-    events = hit_start.shape[0] - 1
+    notifications = hit_start.shape[0] - 1
     found, owner = np.empty(1024, np.int64), np.empty(1024, np.int32)
-    sorted_out = np.empty(max(1024, 64 * events), np.int64)
-    starts = np.zeros(events + 1, np.int64)
+    sorted_out = np.empty(max(1024, 64 * notifications), np.int64)
+    starts = np.zeros(notifications + 1, np.int64)
     row_of = np.zeros(trie.rank.shape[0], np.int32)
     rows = np.zeros((1024, ROW_WORDS), np.uint64)
     hit_tokens = np.empty(1024, np.int64)
@@ -64,8 +62,8 @@ def walk_rows(hits, hit_start, trie, codes, points):
     values = np.empty((min(axes, SORTED_MAX), ROUND), np.float64)
     rests = np.empty((min(axes, SORTED_MAX), ROUND), np.int64)
     firsts = np.empty((min(axes, SORTED_MAX), ROUND + 1, ROW_WORDS), np.uint64)
-    for first in range(0, events, ROUND):
-        last = min(first + ROUND, events)
+    for first in range(0, notifications, ROUND):
+        last = min(first + ROUND, notifications)
         rows, hit_tokens, distinct = _mark(hits, hit_start, first, last, row_of, rows, hit_tokens)
         sizes[:] = -1
         found, owner, count = _walk(
@@ -76,20 +74,20 @@ def walk_rows(hits, hit_start, trie, codes, points):
             bigger = np.empty(2 * sorted_out.shape[0], np.int64)
             bigger[: starts[first]] = sorted_out[: starts[first]]
             sorted_out = bigger
-        _by_event(found, owner, count, first, last, starts, sorted_out)
+        _by_notification(found, owner, count, first, last, starts, sorted_out)
         for i in range(distinct):
             row_of[hit_tokens[i]] = ABSENT
-    return sorted_out[: starts[events]], starts
+    return sorted_out[: starts[notifications]], starts
 
 
 @njit(cache=True)
 def _mark(hits, hit_start, first, last, row_of, rows, hit_tokens):
     """Give each token that is hit in the round its row; the tokens, and how many they are."""
     distinct = 0
-    for event in range(first, last):
-        word = (event - first) >> 6
-        bit = _ONE << np.uint64((event - first) & 63)
-        for i in range(hit_start[event], hit_start[event + 1]):
+    for notification in range(first, last):
+        word = (notification - first) >> 6
+        bit = _ONE << np.uint64((notification - first) & 63)
+        for i in range(hit_start[notification], hit_start[notification + 1]):
             token = hits[i]
             row = row_of[token]
             if row == ABSENT:
@@ -152,7 +150,7 @@ def _walk(
                 at = np.uint64(listed[at, BEHIND])
                 continue
             if found.shape[0] < count + ROUND:
-                found, owner = _longer(found), _longer_owner(owner)
+                found, owner = grown(found), grown(owner)
             own = listed[at, OWN]
             if own >= 0 and (not some_dead or alive[own] > 0):
                 count = _write(stack[depth], np.int64(own) << 1, found, owner, count)
@@ -173,7 +171,7 @@ def _walk(
         )  # fmt: skip
         if state == SOME:
             if found.shape[0] < count + ROUND:
-                found, owner = _longer(found), _longer_owner(owner)
+                found, owner = grown(found), grown(owner)
             residual = residual_count(codes.words[codes.start[group]]) > 0
             count = _write(row, (np.int64(group) << 1) | residual, found, owner, count)
     return found, owner, count
@@ -197,7 +195,7 @@ def _look_at_block(
         )  # fmt: skip
         if state == SOME:
             if found.shape[0] < count + ROUND:
-                found, owner = _longer(found), _longer_owner(owner)
+                found, owner = grown(found), grown(owner)
             finding = (group << 1) | (residual_count(blocks[start]) > 0)
             count = _write(row, finding, found, owner, count)
     return found, owner, count
@@ -287,38 +285,39 @@ def _first_bits(count, row):
 def _sort(axis, first, points, values, rests, firsts):
     """Sort the round's points on an axis, and make the rows of the first n; how many there are."""
     present, point, rest = points.present, points.values, points.rests
-    event_of = np.empty(ROUND, np.int64)
+    notification_of = np.empty(ROUND, np.int64)
     size = 0
-    for event in range(first, min(first + ROUND, present.shape[0])):
-        if present[event, axis]:
-            event_of[size] = event
+    for notification in range(first, min(first + ROUND, present.shape[0])):
+        if present[notification, axis]:
+            notification_of[size] = notification
             size += 1
     gap = 1
     while 9 * gap < size:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, size):
-            event = event_of[i]
+            notification = notification_of[i]
             j = i - gap
             while j >= 0 and (
-                point[event_of[j], axis] > point[event, axis]
+                point[notification_of[j], axis] > point[notification, axis]
                 or (
-                    point[event_of[j], axis] == point[event, axis]
-                    and rest[event_of[j], axis] > rest[event, axis]
+                    point[notification_of[j], axis] == point[notification, axis]
+                    and rest[notification_of[j], axis] > rest[notification, axis]
                 )
             ):
-                event_of[j + gap] = event_of[j]
+                notification_of[j + gap] = notification_of[j]
                 j -= gap
-            event_of[j + gap] = event
+            notification_of[j + gap] = notification
         gap //= 3
     for w in range(ROW_WORDS):
         firsts[axis, 0, w] = _NONE
     for n in range(size):
-        event = event_of[n]
-        values[axis, n], rests[axis, n] = point[event, axis], rest[event, axis]
+        notification = notification_of[n]
+        values[axis, n], rests[axis, n] = point[notification, axis], rest[notification, axis]
         for w in range(ROW_WORDS):
             firsts[axis, n + 1, w] = firsts[axis, n, w]
-        firsts[axis, n + 1, (event - first) >> 6] |= _ONE << np.uint64((event - first) & 63)
+        place = notification - first
+        firsts[axis, n + 1, place >> 6] |= _ONE << np.uint64(place & 63)
     return size
 
 
@@ -359,9 +358,9 @@ def _compare(word, low, high, axis, row, first, points):
         while left != 0:
             bit = left & (~left + _ONE)
             left ^= bit
-            event = first + 64 * w + _PLACES[(bit * _DE_BRUIJN) >> np.uint64(58)]
-            if not points.present[event, axis] or not in_range(
-                word, low, high, points.values[event, axis], points.rests[event, axis]
+            notification = first + 64 * w + POSITIONS[(bit * DE_BRUIJN) >> np.uint64(58)]
+            if not points.present[notification, axis] or not in_range(
+                word, low, high, points.values[notification, axis], points.rests[notification, axis]
             ):
                 row[w] ^= bit
         anybody |= row[w]
@@ -377,27 +376,13 @@ def _write(row, finding, found, owner, count):
             bit = left & (~left + _ONE)
             left ^= bit
             found[count] = finding
-            owner[count] = 64 * w + _PLACES[(bit * _DE_BRUIJN) >> np.uint64(58)]
+            owner[count] = 64 * w + POSITIONS[(bit * DE_BRUIJN) >> np.uint64(58)]
             count += 1
     return count
 
 
 @njit(cache=True)
-def _longer(array):
-    bigger = np.empty(2 * array.shape[0], np.int64)
-    bigger[: array.shape[0]] = array
-    return bigger
-
-
-@njit(cache=True)
-def _longer_owner(array):
-    bigger = np.empty(2 * array.shape[0], np.int32)
-    bigger[: array.shape[0]] = array
-    return bigger
-
-
-@njit(cache=True)
-def _by_event(found, owner, count, first, last, starts, out):
+def _by_notification(found, owner, count, first, last, starts, out):
     """Sort a round's findings by whose they are into `out`, behind those of earlier rounds."""
     at = np.zeros(ROUND + 1, np.int64)
     for i in range(count):

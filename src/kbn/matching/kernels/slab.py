@@ -25,8 +25,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kbn.matching.kernels.bits import position_of
 from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
-from kbn.matching.kernels.lane import SEVERAL, counted_cell, mark_events
+from kbn.matching.kernels.lane import SEVERAL, counted_cell, mark_notifications
 from kbn.matching.kernels.views import Positions
 
 SLAB = 1024
@@ -35,17 +36,6 @@ NOBODY_FAILS = 0
 ALL_FAIL = 1
 
 _ONE = np.uint64(1)
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITIONS = np.zeros(64, np.int64)
-for _i in range(64):
-    _POSITIONS[(int(_DE_BRUIJN) << _i & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
-
-
-@njit(cache=True)
-def lowest_bit(word):
-    """The position of the only set bit of `word`, by a de Bruijn sequence."""
-    return _POSITIONS[(word * _DE_BRUIJN) >> np.uint64(58)]
-
 
 # The functions below take arrays one by one: to take an array out of a named tuple counts a
 # reference up and down, which costs more than what is done with it here.
@@ -55,9 +45,9 @@ def lowest_bit(word):
 def _visitors(first, first_hull, second, second_hull, out):
     """The notifications that lie inside both hulls of a slab, into `out`; their number."""
     count = 0
-    for event in range(first.shape[0]):
-        out[count] = event
-        count += (first[event] & first_hull != 0) & (second[event] & second_hull != 0)
+    for notification in range(first.shape[0]):
+        out[count] = notification
+        count += (first[notification] & first_hull != 0) & (second[notification] & second_hull != 0)
     return count
 
 
@@ -88,29 +78,29 @@ def fail(rows, picked, count, idle, failed):
 
 
 @njit(cache=True)
-def fail_in_each(start, end, event, positions, slabs, failed):
+def fail_in_each(start, end, notification, positions, slabs, failed):
     """Where a notification lies in several cells of a lane, a filter fails if it does in each."""
     for i in range(start, end):
         lane = slabs.lane_of[i]
-        if positions.cells[event, lane] != SEVERAL:
+        if positions.cells[notification, lane] != SEVERAL:
             continue
         for w in range(SLAB_WORDS):
             in_each = ~np.uint64(0)
-            left = positions.masks[lane, event]
+            left = positions.masks[lane, notification]
             while left != 0:
                 lowest = left & (~left + _ONE)
                 left ^= lowest
-                in_each &= slabs.rows[slabs.row_of[i, lowest_bit(lowest)], w]
+                in_each &= slabs.rows[slabs.row_of[i, position_of(lowest)], w]
             failed[w] |= in_each
 
 
 @njit(cache=True)
-def _stamp(event, hits, hit_start, clock, hit_at, stamped):
+def _stamp(notification, hits, hit_start, clock, hit_at, stamped):
     """Stamp the tokens of the notification, unless they are those stamped last."""
-    if stamped[0] != event:
-        stamped[0] = event
+    if stamped[0] != notification:
+        stamped[0] = notification
         clock[0] += 1
-        for i in range(hit_start[event], hit_start[event + 1]):
+        for i in range(hit_start[notification], hit_start[notification + 1]):
             hit_at[hits[i]] = clock[0]
 
 
@@ -142,17 +132,17 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
 
     Returns the found groups and the notification of each. With `covering`, see `verify`.
     """
-    positions = Positions(*mark_events(hits, hit_start, points, lanes))
+    positions = Positions(*mark_notifications(hits, hit_start, points, lanes))
     masks, cells, rounded = positions.masks, positions.cells, positions.rounded
     rows, row_of, lane_of, members = slabs.rows, slabs.row_of, slabs.lane_of, slabs.members
     check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
     local_grid = slabs.local_grid
-    events = points.values.shape[0]
-    found = np.empty(max(2 * SLAB, 64 * events), np.int64)
+    notifications = points.values.shape[0]
+    found = np.empty(max(2 * SLAB, 64 * notifications), np.int64)
     owner = np.empty(found.shape[0], np.int32)
     failed = np.empty(SLAB_WORDS, np.uint64)
     picked = np.zeros(lanes.lanes + 8, np.uint64)
-    visiting = np.empty(events + 1, np.int64)
+    visiting = np.empty(notifications + 1, np.int64)
     stamped = np.full(1, -1, np.int64)
     count = 0
     for slab in range(slabs.slab_count):
@@ -163,26 +153,26 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
             masks[slabs.hull_lane[slab, 1]], slabs.hull_mask[slab, 1], visiting,
         )  # fmt: skip
         for v in range(visitors):
-            event = visiting[v]
-            several = _pick(start, end, cells[event], lane_of, row_of, picked)
+            notification = visiting[v]
+            several = _pick(start, end, cells[notification], lane_of, row_of, picked)
             if local_axis >= 0:
-                value = points.values[event, local_axis]
+                value = points.values[notification, local_axis]
                 cell = counted_cell(local_grid, slab, local_size, value)
                 picked[0] = row_of[start, cell]
                 if picked[0] == ALL_FAIL:
                     continue
             fail(rows, picked, end - start, slabs.idle[slab], failed)
             if several:
-                fail_in_each(start, end, event, positions, slabs, failed)
+                fail_in_each(start, end, notification, positions, slabs, failed)
             if count + SLAB > found.shape[0]:
                 found, owner = grown(found), grown(owner)
-            values = rounded[event]
+            values = rounded[notification]
             for w in range(SLAB_WORDS):
                 left = ~failed[w]
                 while left != 0:
                     lowest = left & (~left + _ONE)
                     left ^= lowest
-                    place = slab * SLAB + w * 64 + lowest_bit(lowest)
+                    place = slab * SLAB + w * 64 + position_of(lowest)
                     begin = check_start[place]
                     sure = within(begin >> 1, check_start[place + 1] >> 1, checks, bounds, values)
                     if sure == 0:
@@ -192,14 +182,14 @@ def scan(hits, hit_start, covering, slabs, lanes, codes, stamps, points):
                         continue
                     verdict = MATCHED
                     if sure == 2 or begin & 1:
-                        _stamp(event, hits, hit_start, stamps.clock, stamps.hit_at, stamped)
+                        _stamp(notification, hits, hit_start, stamps.clock, stamps.hit_at, stamped)
                         verdict = verify(
                             codes.words, codes.as_float, codes.start[group], True, stamps, points,
-                            event, covering,
+                            notification, covering,
                         )  # fmt: skip
                         if verdict == 0:
                             continue
                     found[count] = (np.int64(group) << 1) | (verdict == RESIDUAL)
-                    owner[count] = event
+                    owner[count] = notification
                     count += 1
     return found[:count], owner[:count]

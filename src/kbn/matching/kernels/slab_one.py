@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from kbn.matching.kernels.bits import position_of
 from kbn.matching.kernels.code import MATCHED, RESIDUAL, grown, verify
-from kbn.matching.kernels.lane import CELLS, SEVERAL, counted_cell, mark_events
+from kbn.matching.kernels.lane import CELLS, SEVERAL, counted_cell, mark_notifications
 from kbn.matching.kernels.prefetching import prefetch
 from kbn.matching.kernels.slab import (
     NOBODY_FAILS,
@@ -20,7 +21,6 @@ from kbn.matching.kernels.slab import (
     SLAB_WORDS,
     fail,
     fail_in_each,
-    lowest_bit,
     within,
 )
 from kbn.matching.kernels.views import Positions
@@ -78,7 +78,7 @@ def _candidates(failed, slab, check_start, members, out, count):
         while left != 0:
             lowest = left & (~left + _ONE)
             left ^= lowest
-            place = slab * SLAB + w * 64 + lowest_bit(lowest)
+            place = slab * SLAB + w * 64 + position_of(lowest)
             prefetch(check_start, place)
             prefetch(members, place)
             out[count] = place
@@ -110,6 +110,7 @@ def _ask_first(places, count, check_start, checks, bounds, values):
 @njit(cache=True)
 def _decide(places, count, hits, hit_count, covering, slabs, codes, stamps, points, values):
     """Ask the other checks and the whole codes where they must be; findings take the places."""
+    # As at the end of `scan`. In a function of both, each call takes 3 % longer.
     check_start, checks, bounds = slabs.check_start, slabs.checks, slabs.checks_as_float
     members = slabs.members
     stamped = False
@@ -148,7 +149,7 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points, fou
     """
     hit_start = np.zeros(2, np.int64)
     hit_start[1] = hit_count
-    positions = Positions(*mark_events(hits, hit_start, points, lanes))
+    positions = Positions(*mark_notifications(hits, hit_start, points, lanes))
     cells, values = positions.cells[0], positions.rounded[0]
     rows, row_of, lane_of, idle = slabs.rows, slabs.row_of, slabs.lane_of, slabs.idle
     visiting = np.empty(slabs.slab_count + 1, np.int64)

@@ -208,7 +208,9 @@ def _higher(stack):
 
 
 @njit(cache=True)
-def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found, count, stack):
+def walk(
+    tokens, start, end, trie, codes, stamps, points, notification, covering, found, count, stack
+):
     """Emit the groups of the trie satisfied by the hit tokens[start:end], sorted by rank.
 
     The walk is depth first, and siblings wait on `stack`, which is grown where it must. Verifying
@@ -253,19 +255,20 @@ def walk(tokens, start, end, trie, codes, stamps, points, event, covering, found
                 top += 1
     if to_verify > 0:
         found, count = _verify_nodes(
-            stack[:to_verify, 2], trie, codes, stamps, points, event, covering, found, count
+            stack[:to_verify, 2], trie, codes, stamps, points, notification, covering, found, count
         )
     return found, count, stack
 
 
 @njit(cache=True)
-def _verify_nodes(nodes, trie, codes, stamps, points, event, covering, found, count):
+def _verify_nodes(nodes, trie, codes, stamps, points, notification, covering, found, count):
     """Emit the groups in the blocks and chains of `nodes` that are satisfied."""
     chains, chain_next = trie.chains, trie.chain_next
     block_of, blocks, blocks_as_float = trie.block_of, trie.blocks, trie.blocks_as_float
     alive, some_dead = codes.alive, codes.some_dead
     hit_at, now = stamps.hit_at, stamps.clock[0]
-    values, rests, present = points.values[event], points.rests[event], points.present[event]
+    values, rests = points.values[notification], points.rests[notification]
+    present = points.present[notification]
     for i in range(nodes.shape[0]):
         node = nodes[i]
         if node < block_of.shape[0]:
@@ -283,8 +286,8 @@ def _verify_nodes(nodes, trie, codes, stamps, points, event, covering, found, co
         while group != EMPTY:
             if alive[group] > 0:
                 verdict = verify(
-                    codes.words, codes.as_float, codes.start[group], False, stamps, points, event,
-                    covering,
+                    codes.words, codes.as_float, codes.start[group], False, stamps, points,
+                    notification, covering,
                 )  # fmt: skip
                 if verdict > 0:
                     found = emit(found, count, group, verdict)
@@ -309,20 +312,24 @@ def stamp_hits(hits, start, end, stamps):
 
 
 @njit(cache=True)
-def walk_many(hits, hit_start, trie, codes, stamps, points):
-    """The trie's answer for a batch: found groups and, per notification, where its own begin."""
-    events = hit_start.shape[0] - 1
-    found = np.empty(max(1024, 64 * events), np.int64)
-    found_start = np.empty(events + 1, np.int64)
+def walk_many(hits, hit_start, covering, trie, codes, stamps, points):
+    """The trie's answer for a batch: found groups and, per notification, where its own begin.
+
+    With `covering`, see `verify`.
+    """
+    notifications = hit_start.shape[0] - 1
+    found = np.empty(max(1024, 64 * notifications), np.int64)
+    found_start = np.empty(notifications + 1, np.int64)
     stack = room_for_walk()
     count = 0
-    for event in range(events):
-        found_start[event] = count
-        start = hit_start[event]
-        end = stamp_hits(hits, start, hit_start[event + 1], stamps)
+    for notification in range(notifications):
+        found_start[notification] = count
+        start = hit_start[notification]
+        end = stamp_hits(hits, start, hit_start[notification + 1], stamps)
         sort_by_rank(hits, start, end, trie.rank)
         found, count, stack = walk(
-            hits, start, end, trie, codes, stamps, points, event, False, found, count, stack
-        )
-    found_start[events] = count
+            hits, start, end, trie, codes, stamps, points, notification, covering, found, count,
+            stack,
+        )  # fmt: skip
+    found_start[notifications] = count
     return found[:count], found_start
