@@ -18,7 +18,7 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.routing_table import Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, COMPARED, MOVED, RECONSIDERED, STEPPED, Work
+from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, MOVED, RECONSIDERED, STEPPED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
@@ -85,8 +85,8 @@ class Interests:
             start(self._making_anew(self.table))
 
     def _making_anew(self, table: RoutingTable) -> Iterator[None]:
-        for _ in table.making_anew():
-            self._work.done += CHANGED
+        for constraints in table.making_anew():
+            self._work.done += CHANGED + CONSTRAINT * constraints
             yield
 
     # What neighbours announce.

@@ -294,17 +294,18 @@ class RoutingTable(Register):
             and self._matcher.constant_bytes > LITTER_BYTES_MAX + 2 * self._made_bytes
         )
 
-    def making_anew(self) -> Iterator[None]:
+    def making_anew(self) -> Iterator[int]:
         """Make the matcher anew, without the constants of removed subscriptions; in steps.
 
-        What is entered and taken out between the steps is entered and taken out of both.
+        Each step says how many constraints it has entered. What is entered and taken out between
+        the steps is entered and taken out of both.
         """
         fresh = self._fresh = Matcher(self.ontology, in_parts=True)
         for key in list(self._entries):
             subscription = self._entries.get(key)
             if subscription is not None and key not in fresh:
                 fresh.add(subscription, key)
-                yield
+                yield sum(map(len, subscription.filters))
         self._versions += self._matcher.version + 1
         self._matcher, self._fresh = fresh, None
         self._made_bytes, self._removed = fresh.constant_bytes, 0

@@ -44,7 +44,7 @@ SURELY_ENCODED = 8
 """Constraints so few that no bags make their code too long: what resolves can be indexed."""
 ASKED_MAX = 1024
 """In parts: how often the oracle is asked for one answer that takes no parts."""
-PROOFS_MAX = 10_000
+PROOFS_MAX = 5_000
 """In parts: what is spent on proofs in one part, in units of about a microsecond."""
 ORPHANS_AT_ONCE = 8
 LISTED_AT_ONCE = 8192
