@@ -36,6 +36,7 @@ MANY_PROCESSES = (
     "docs/how-to/secure-an-overlay.md",
     "docs/reference/access-file.md",
     "docs/reference/benchmarks.md",
+    "docs/tutorial/operator.md",
 )
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 300

@@ -6,6 +6,8 @@ that a program can act on them, and says in its message what is wrong, where, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kbn.wording import did_you_mean
@@ -80,16 +82,26 @@ class UnknownTermError(InvalidInputError):
     """A subscription names a term the ontology does not define.
 
     `term` is the IRI as given, `closest` the nearest names the ontology does define, best first.
+    `labels` are those of the closest that say more than the name.
     """
 
     def __init__(
-        self, term: str, *, closest: tuple[str, ...] = (), kind: str = "term", reason: str = ""
+        self,
+        term: str,
+        *,
+        closest: tuple[str, ...] = (),
+        kind: str = "term",
+        reason: str = "",
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.term = term
         self.closest = closest
         self.kind = kind
         message = reason or f"the ontology defines no {kind} <{term}>"
-        super().__init__(message + did_you_mean(f"<{name}>" for name in closest))
+        shown = (
+            f"<{name}> ({labels[name]})" if name in labels else f"<{name}>" for name in closest
+        )
+        super().__init__(message + did_you_mean(shown))
 
 
 class OntologyError(KbnError):

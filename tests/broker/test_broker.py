@@ -571,3 +571,16 @@ def test_a_broker_whose_clock_is_far_ahead_keeps_what_is_published(year: int) ->
         assert PubAck(1) in [each.message for each in sent]
         store.commit()
     assert starts == sorted(set(starts)), "each epoch is larger than the one before"
+
+
+def test_who_leaves_is_told_what_was_dropped_also_when_it_asks_again() -> None:
+    talk = Talk(limits=ClientLimits(unacked=16))
+    talk.say(ANN, Connect("ann", 1, durable=True), Subscribe(1, "k = 1", True))
+    talk.say(BOB, Connect("bob", 1), *(published(n, durable=True) for n in range(1, 101)))
+    told = [each for each in talk.heard[ANN] if isinstance(each, Deliver)][-1].dropped
+    left = talk.say(ANN, Leave(7), DeliverAck(2**62))[-1]
+    assert isinstance(left, Left) and left.dropped >= max(told, 84)
+    assert talk.say(ANN, Leave(7)) == [left]
+    talk.say(ANN, Connect("ann", 2, durable=True))
+    assert talk.say(ANN, Leave(8)) == [Left(8)], "another process has lost nothing"
+    assert talk.say(ANN, Leave(8)) == [Left(8)]

@@ -187,8 +187,27 @@ def test_very_many_advertisements_are_not_all_compared() -> None:
     side = Side(gated=True)
     done(side.interests.completed(True, side.a))
     for n in range(interests.COMPARED_MAX + 10):
-        done(side.interests.announced(advertisement(n, f"k = {n}"), side.a))
+        done(side.interests.announced(advertisement(n, f"k > {n} and k < {n}.5"), side.a))
     before = side.interests._work.done
     side.interests.subscribe((ANN, 1), Subscription.parse("k = -1"))
     assert side.interests._work.done - before < 10 * interests.COMPARED_MAX
     assert side.heard("a") == [["k = -1"]], "it may as well be told"
+
+
+def test_of_very_many_advertisements_only_those_with_the_same_values_are_compared() -> None:
+    side = Side(gated=True)
+    done(side.interests.completed(True, side.a))
+    for n in range(interests.COMPARED_MAX + 10):
+        side.interests.subscribe((ANN, n), Subscription.parse(f"k = {n} and l = 1"))
+    for n in range(0, 10 * interests.COMPARED_MAX, 10):
+        before = side.interests._work.done
+        done(side.interests.announced(advertisement(n, f"k = {n}"), side.a))
+        assert side.interests._work.done - before < 1_000
+    told = [text for part in side.heard("a") for text in part]
+    assert sorted(told) == sorted(
+        f"k = {n} and l = 1" for n in range(0, interests.COMPARED_MAX + 10, 10)
+    )
+    before = side.interests._work.done
+    side.interests.subscribe((ANN, -1), Subscription.parse("k = -1"))
+    assert side.interests._work.done - before < 100
+    assert side.heard("a")[len(told) :] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -40,6 +42,7 @@ from kbn.broker.messages import (
 )
 from kbn.broker.node import effects, events
 from kbn.broker.node.batch import Arrivals
+from kbn.broker.node.shares import Shares
 from kbn.filters import Notification
 
 BUDGET = 5_000
@@ -130,8 +133,7 @@ class Turns:
         return id
 
     def say(self, id: int, *messages: AnyMessage) -> None:
-        frames = [wire.encode(message)[4:] for message in messages]
-        self.turn(events.Received(id, frames))
+        self.turn(received(id, *messages))
 
     def still_without(self) -> str:
         """A durable client that a notification is on its way to."""
@@ -141,6 +143,10 @@ class Turns:
     def delivered(self, id: int) -> list[object]:
         found = [each for each in self.heard[id] if isinstance(each, Deliver)]
         return [content.decode(each.envelope.content)["k"] for each in found]
+
+
+def received(id: int, *messages: AnyMessage) -> events.Received:
+    return events.Received(id, [wire.encode(message)[4:] for message in messages])
 
 
 def published(number: int, k: object, *, durable: bool = False) -> Publish:
@@ -159,6 +165,73 @@ def test_one_that_says_much_holds_up_nobody_but_itself() -> None:
     assert turns.run() > 5
     assert turns.delivered(calm) == list(range(1, 901))
     assert loud not in turns.paused
+
+
+def heavy(n: int) -> Subscribe:
+    """One that costs a good part of a turn."""
+    parts = (f"a{k} = {n} and b{k} < {n}" for k in range(30))
+    return Subscribe(n, " or ".join(parts), True)
+
+
+def test_one_that_says_little_is_served_in_its_turn_however_many_say_much() -> None:
+    turns = Turns()
+    calm = turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    loud = [turns.client(f"loud{n}") for n in range(20)]
+    for number in range(1, 51):
+        if number % 10 == 1:
+            for id in loud:
+                turns.say(id, *[heavy(10 * number + n) for n in range(10)])
+        turns.say(calm, published(number, number))
+        assert turns.delivered(calm)[-1] == number, "heard in the turn in which it was said"
+        assert turns.node.has_more, "there was more to do than fits into a turn"
+
+
+def test_those_that_say_much_get_equal_parts_of_the_work() -> None:
+    turns = Turns()
+    small, large = turns.client("small"), turns.client("large")
+    turns.run()
+    turns.turn(
+        received(small, *[Subscribe(n, f"k = {n}", True) for n in range(500)]),
+        received(large, *[heavy(n) for n in range(100)]),
+    )
+    for _ in range(20):
+        turns.turn()
+    costs = {small: 200, large: 200 + 20 * 60}
+    spent = [len(turns.heard[id]) * cost for id, cost in costs.items()]
+    assert turns.node.has_more and 0.5 < spent[0] / spent[1] < 2
+
+
+def test_long_work_leaves_messages_and_deliveries_a_part_of_each_turn() -> None:
+    turns = Turns()
+    calm = turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    work = turns.node.broker.work
+
+    def long() -> Iterator[None]:
+        while True:
+            work.done += BUDGET
+            yield
+
+    turns.node.broker._router.chores.add(long())
+    for number in range(1, 11):
+        turns.say(calm, published(number, number))
+        assert turns.delivered(calm)[-1] == number
+
+
+def test_what_came_together_with_what_is_heavy_to_match_is_not_tried_again_and_again() -> None:
+    turns = Turns()
+    for n in range(0, 400, 40):
+        wanted = [Subscribe(m, f"k * 'needle{m}.'", True) for m in range(n, n + 40)]
+        turns.client(f"wanting{n}", *wanted)
+    turns.run()
+    contents = turns.node.broker._router.contents
+    texts = [content.encode({"k": f"{n} " + "hay " * 3_000}) for n in range(6)]
+    contents.prematch(texts[:3], turns.node.broker.table)
+    contents.prematch(texts, turns.node.broker.table)
+    before = turns.node.broker.work.done
+    contents.prematch([*texts, content.encode({"j": 1})], turns.node.broker.table)
+    assert turns.node.broker.work.done - before < 100
 
 
 def test_a_fan_out_takes_turns_and_what_the_publisher_says_next_waits_for_it() -> None:
@@ -435,7 +508,13 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
         charged[peer] = charged.get(peer, 0) + units
 
     broker = Node(NodeSettings("b"), 1.0).broker
-    arrivals = Arrivals([(Alive(), ann)] * 3 + [(Alive(), ben)] * 2, broker, charge)
+    waiting: dict[Peer, deque[AnyMessage]] = {
+        ann: deque([Alive()] * 3),
+        ben: deque([Alive()] * 2),
+    }
+    arrivals = Arrivals(
+        waiting, [(0, 1, ann, None), (0, 2, ben, None)], Shares(BUDGET), broker, charge
+    )
     for n, _ in enumerate(arrivals):
         broker.work.done += 10
         if n == 3:
@@ -443,11 +522,13 @@ def test_whatever_ends_a_batch_its_senders_are_charged() -> None:
     arrivals.charge_sender()
     assert charged == {ann: 30, ben: 10}
     arrivals.charge_sender()
+    assert list(waiting) == [ben], "what was not handed out waits"
+    arrivals = Arrivals(waiting, [(0, 1, ben, None)], Shares(BUDGET), broker, charge)
     for _ in arrivals:
         broker.work.done += 10
     broker.work.done += 7  # for nobody
     arrivals.charge_sender()
-    assert charged == {ann: 30, ben: 20}
+    assert charged == {ann: 30, ben: 20} and not waiting
 
 
 def test_a_client_that_must_rest_is_not_dropped_for_its_silence() -> None:

@@ -16,7 +16,8 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Peer
 from kbn.broker.routing_table import RoutingTable
 from kbn.broker.warming import warm_up
-from kbn.filters import Notification, Subscription
+from kbn.filters import Bag, Notification, Subscription, operator_accepts, read_operator
+from kbn.filters import kernels as bag_kernels
 from kbn.matching import kernels
 from kbn import data
 from kbn.ontology import Ontology
@@ -25,10 +26,11 @@ from kbn.simulation import Network
 
 def compiled():
     found = {}
-    for module in pkgutil.iter_modules(kernels.__path__, kernels.__name__ + "."):
-        for name, value in vars(import_module(module.name)).items():
-            if hasattr(value, "signatures"):
-                found[f"{value.__module__}.{name}"] = len(value.signatures)
+    for folder in (kernels, bag_kernels):
+        for module in pkgutil.iter_modules(folder.__path__, folder.__name__ + "."):
+            for name, value in vars(import_module(module.name)).items():
+                if hasattr(value, "signatures"):
+                    found[f"{value.__module__}.{name}"] = len(value.signatures)
     return found
 
 
@@ -117,6 +119,19 @@ large(lambda n: f"a > {n % 977} and b < {n % 1009} and c > {n / 7} and c < {n / 
 large(lambda n: f"a > {n} and k = {n % 9}" if n % 2 else f"c < {n} and b > {n % 11}")
 large(lambda n: f"k = 'text{n}' and l >* 'p{n % 500}' and m != 'x{n}'")
 large(lambda n: " or ".join(f"k{m} = {n} and l{m} < {n}" for m in range(4)))
+
+
+def nested(values):
+    return Bag(*(Bag(*rng.choices(values, k=rng.randrange(5))) for _ in range(25)))
+
+
+texts = ["", "a", "ab", "ta", "tea", "\u00e9t\u00e9"]
+terms = [ontology.term(each) for each in CATEGORIES]
+for element in ("*", ">*", "*<", "*>", "!=", "!*", "any", "@>", "@<", "!@>", "@~", "@!~"):
+    for inner in ("#=", "#<", "#>", "!#=", "!#<", "!#>"):
+        operator = read_operator(f"#=/{inner}/{element}")
+        for values in (texts, terms, [*texts, *terms, 1, True]):
+            operator_accepts(operator, nested(values), nested(values), ontology)
 after = compiled()
 print(json.dumps({name: [before.get(name, 0), count] for name, count in after.items()
                   if count != before.get(name, 0)}))

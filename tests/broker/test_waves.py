@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbn.broker.messages import SOUGHT_MAX, Echo, Wave
-from kbn.broker.waves import Waves
+from kbn.broker.waves import PASSING_MAX, Waves
 
 WAVE = Wave("far", 1, 7)
 ECHO = Echo("far", 1, 7)
@@ -208,3 +208,23 @@ def test_what_nobody_finds_begins_no_wave_after_another() -> None:
         origin.waves.is_down("a", ["a", "c"])
         origin.waves.is_up("a")
     assert origin.waves.newest.number == number and origin.served == []
+
+
+def test_waves_that_a_neighbour_makes_up_are_bounded() -> None:
+    part = Part()
+    for number in range(PASSING_MAX + 1000):
+        part.waves.pass_on(Wave(f"made up {number}", 1, 1, seeks=()), "a", ["a", "d"])
+    assert part.waves.count == len(part.waves._newest) == PASSING_MAX
+    part.take()
+    part.waves.gone("d", [])
+    assert len(part.take()) == PASSING_MAX and not part.waves.count
+
+
+def test_an_older_wave_that_comes_late_takes_part_and_forgets_nothing() -> None:
+    part = Part()
+    part.waves.pass_on(WAVE, "a", ["a", "c"])
+    part.waves.pass_on(Wave("far", 1, 6), "a", ["a", "c"])
+    part.take()
+    part.waves.echoed(ECHO, "c", [])
+    part.waves.echoed(Echo("far", 1, 6), "c", [])
+    assert part.take() == [("a", ECHO), ("a", Echo("far", 1, 6))]

@@ -62,6 +62,7 @@ def test_a_term_that_is_not_known_is_told(
     assert "1 notification with terms that the ontology does not know" in err
     code, _, err = told(capsys, *match, "--refuse-unknown")
     assert code != 0 and hint in err
+    assert "error: notification 1: " in err
 
 
 def test_match_says_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

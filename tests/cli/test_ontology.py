@@ -251,6 +251,28 @@ def test_an_address_is_fetched_kept_and_told(
     assert "was never fetched" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["show", "file:///etc/hostname"], "give a file of this machine by its path"),
+        (["show", "ftp://example.org/x"], "only http and https"),
+        (["show", "https://"], "names no host"),
+        (["show", "animals", "--term", "Xyzzy"], "--search finds terms"),
+        (["show", "animals", "--term", "Cat"], "did you mean"),
+    ],
+)
+def test_what_is_not_found_is_told_with_what_to_do(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ontology", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_term_is_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ontology", "explain", "John", "animals:John", "-o", "animals"]) == 0
+    assert capsys.readouterr().out == "both are :John\n"
+
+
 def test_other_commands_say_that_they_take_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "a = 1", "{}", "-o", "https://example.org/x.ttl"]) == 2
     assert "give a file here" in capsys.readouterr().err

@@ -47,8 +47,13 @@ class Watched:
         self.files.append(broker.open_files())
 
 
-async def fuzz(folder: Path, seed: int, seconds: float) -> tuple[Bystander, Watched, str]:
-    """Attack a broker for so long; the bystander, what was seen, and the attacks made."""
+async def fuzz(
+    folder: Path, seed: int, seconds: float, *chosen: str
+) -> tuple[Bystander, Watched, str]:
+    """Attack a broker for so long; the bystander, what was seen, and the attacks made.
+
+    Options of `hostile` may choose the attacks.
+    """
     with broker_process(folder) as broker:
         bystander, watched, over = Bystander(broker.url), Watched(), asyncio.Event()
         watched.look(broker)
@@ -56,7 +61,8 @@ async def fuzz(folder: Path, seed: int, seconds: float) -> tuple[Bystander, Watc
         watching = asyncio.create_task(watched.watch(broker, over))
         attacking = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.long.hostile", *map(str, broker.address),
-            "--seed", str(seed), "--seconds", str(seconds), stdout=asyncio.subprocess.PIPE,
+            "--seed", str(seed), "--seconds", str(seconds), *chosen,
+            stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         try:
             said, _ = await attacking.communicate()
@@ -101,10 +107,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(2**31))
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--attacks", help="only these, with commas between them")
     given = parser.parse_args()
+    chosen = () if given.attacks is None else ("--attacks", given.attacks)
     print(f"seed {given.seed}: python -m tests.long.fuzz --seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="kbn-fuzz-") as folder:
-        seen = asyncio.run(fuzz(Path(folder), given.seed, given.seconds))
+        seen = asyncio.run(fuzz(Path(folder), given.seed, given.seconds, *chosen))
         print(report(*seen), flush=True)
         check(*seen[:2])
     print("nobody was hurt")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
 from time import monotonic
@@ -37,6 +38,7 @@ from kbn.broker.messages import (
 )
 
 WORKERS = 6
+NICE = 10  # they have the processors that the broker and the bystander do not want
 READ_S = 0.3
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -46,14 +48,15 @@ Attack = Callable[["Attacker"], Awaitable[None]]
 class Attacker:
     """One of several that attack at once; all chance comes from its generator."""
 
-    def __init__(self, address: tuple[str, int], rng: Random) -> None:
+    def __init__(self, address: tuple[str, int], rng: Random, attacks: Sequence[Attack]) -> None:
         self.address = address
         self.rng = rng
+        self.attacks = attacks
         self.made: Counter[str] = Counter()
 
     async def attack_until(self, end: float) -> None:
         while monotonic() < end:
-            attack = self.rng.choice(ATTACKS)
+            attack = self.rng.choice(self.attacks)
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(20):
                     await attack(self)
@@ -322,9 +325,21 @@ ATTACKS: list[Attack] = [
 ]  # fmt: skip
 
 
-async def attack(address: tuple[str, int], seed: int, seconds: float) -> Counter[str]:
+def named(names: str) -> list[Attack]:
+    """The attacks of these names, with commas between them.
+
+    >>> [each.__name__ for each in named("noise,stall")]
+    ['noise', 'stall']
+    """
+    by_name = {each.__name__: each for each in ATTACKS}
+    return [by_name[name] for name in names.split(",")]
+
+
+async def attack(
+    address: tuple[str, int], seed: int, seconds: float, attacks: Sequence[Attack] = ATTACKS
+) -> Counter[str]:
     """Attack with several at once."""
-    attackers = [Attacker(address, Random(f"{seed}/{n}")) for n in range(WORKERS)]
+    attackers = [Attacker(address, Random(f"{seed}/{n}"), attacks) for n in range(WORKERS)]
     end = monotonic() + seconds
     await asyncio.gather(*(each.attack_until(end) for each in attackers))
     return sum((each.made for each in attackers), Counter())
@@ -336,8 +351,11 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--attacks", type=named, default=ATTACKS, help="names, with commas")
     given = parser.parse_args()
-    made = asyncio.run(attack((given.host, given.port), given.seed, given.seconds))
+    os.nice(NICE)
+    address = (given.host, given.port)
+    made = asyncio.run(attack(address, given.seed, given.seconds, given.attacks))
     print(json.dumps(dict(sorted(made.items()))))
     sys.stdout.flush()
 

@@ -138,6 +138,25 @@ def long_ones(size: int) -> Iterable[str]:
     return (" and ".join(f"k{n}x{m} = {m}" for m in range(100)) for n in range(size // 100))
 
 
+def long_ranges(size: int) -> Iterable[str]:
+    """Each of its 100 attributes is asked for by nobody else."""
+    return (" and ".join(f"k{n}x{m} < {m}" for m in range(100)) for n in range(size // 100))
+
+
+def same_attribute(size: int) -> Iterable[str]:
+    """Each has 100 constraints that all have to be compared with the 100 of every other."""
+    return (" and ".join(f"k * '{n}x{m}'" for m in range(100)) for n in range(size // 100))
+
+
+def large_bags(size: int) -> Iterable[str]:
+    def bag(n: int, count: int) -> str:
+        return "{" + ", ".join(f"'{m}y{n % 7}x{m}'" for m in range(count)) + "}"
+
+    return (
+        f"b #>/* {bag(n, 128)}" if n % 2 else f"b #> {bag(n, 1_000)}" for n in range(size // 100)
+    )
+
+
 def disjoint(size: int) -> Iterable[str]:
     """No one covers another; `k any` covers all."""
     return (f"k = {n} and l = {n % 97}" for n in range(size))
@@ -171,6 +190,37 @@ async def unsubscribing(trial: Trial) -> BrokerProcess:
     talker = await Talker(broker).come("a")
     count = await subscribe(talker, ranges(trial.size))
     await talker.say(map(Unsubscribe, range(1, count + 1)), Done("unsubscribe", count))
+    return broker
+
+
+def comparing(texts: Callable[[int], Iterable[str]]) -> Attempt:
+    """With a neighbour, so that all are compared with each other."""
+
+    async def attempt(trial: Trial) -> BrokerProcess:
+        broker = trial.broker()
+        trial.broker("--peer", broker.url, "--name", "other")
+        talker = await Talker(broker).come("a")
+        count = await subscribe(talker, texts(trial.size))
+        await talker.say(map(Unsubscribe, range(1, count + 1)), Done("unsubscribe", count))
+        await trial.calm(broker)
+        await trial.calm(trial.brokers[1])
+        show(trial.brokers[1], "  its neighbour")
+        return broker
+
+    return attempt
+
+
+async def churning(trial: Trial) -> BrokerProcess:
+    """Of very many subscriptions some come and go, with a publication after each."""
+    broker = trial.broker()
+    talker = await Talker(broker).come("a")
+    count = await subscribe(talker, ranges(trial.size))
+    said: list[AnyMessage] = []
+    for n in range(1, 2_001):
+        said += [Unsubscribe(n), Subscribe(count + n, f"a > {n} and z{n} < {n}", True)]
+        said.append(Publish(n, 0.0, content.encode({"a": n, "b": n, "c": n}), False))
+    await talker.say([Credit(1_000_000), *said, Barrier(7)], BarrierReached(7))
+    await trial.calm(broker)
     return broker
 
 
@@ -238,10 +288,31 @@ async def gating(trial: Trial) -> BrokerProcess:
     await subscribe(talker, disjoint(trial.size))
     await trial.calm(broker)
     seller = await Talker(other).come("seller")
-    await seller.say([Advertise(n, f"k = {n}", True) for n in range(1, 50)], Done("advertise", 49))
+    said = [Advertise(n, f"k = {n}", True) for n in range(1, trial.size + 1)]
+    await seller.say(said, Done("advertise", said[-1].id))
     await trial.calm(broker)
     seller.go()
+    await trial.calm(other)
     await trial.calm(broker)
+    show(other, "  its neighbour")
+    return broker
+
+
+async def gating_ranges(trial: Trial) -> BrokerProcess:
+    """The same, where nothing is equal to anything."""
+    broker = trial.broker("--advertisements")
+    other = trial.broker("--peer", broker.url, "--name", "other", "--advertisements")
+    talker = await Talker(broker).come("a")
+    await subscribe(talker, (f"k > {n} and k < {n}.5" for n in range(trial.size)))
+    await trial.calm(broker)
+    seller = await Talker(other).come("seller")
+    said = [Advertise(n, f"k > {n}.6 and k < {n}.7", True) for n in range(1, trial.size // 100)]
+    await seller.say(said, Done("advertise", said[-1].id))
+    await trial.calm(broker)
+    seller.go()
+    await trial.calm(other)
+    await trial.calm(broker)
+    show(other, "  its neighbour")
     return broker
 
 
@@ -290,7 +361,12 @@ async def reloading(trial: Trial) -> BrokerProcess:
     return broker
 
 
-async def another_ontology(trial: Trial) -> BrokerProcess:
+async def another_ontology_advertised(trial: Trial) -> BrokerProcess:
+    """The same, where advertisements are used."""
+    return await another_ontology(trial, "--advertisements")
+
+
+async def another_ontology(trial: Trial, *options: str) -> BrokerProcess:
     """The ontology changes under very many subscriptions."""
     folder = Path(trial.stack.enter_context(tempfile.TemporaryDirectory()))
     (folder / "o.ttl").write_text(
@@ -298,8 +374,8 @@ async def another_ontology(trial: Trial) -> BrokerProcess:
         "@prefix owl: <http://www.w3.org/2002/07/owl#> . "
         ":A a owl:Class . :B a owl:Class ; rdfs:subClassOf :A ."
     )
-    broker = trial.broker("--ontology-folder", str(folder))
-    other = trial.broker("--peer", broker.url, "--name", "other")
+    broker = trial.broker("--ontology-folder", str(folder), *options)
+    other = trial.broker("--peer", broker.url, "--name", "other", *options)
     talker = await Talker(broker).come("a")
     await subscribe(talker, disjoint(trial.size))
     await trial.calm(broker)
@@ -341,16 +417,22 @@ TRIALS: dict[str, Attempt] = {
     "texts": subscribing(texts),
     "alternatives": subscribing(alternatives),
     "long-ones": subscribing(long_ones),
+    "long-ranges": subscribing(long_ranges),
+    "same-attribute": comparing(same_attribute),
+    "large-bags": comparing(large_bags),
     "unsubscribing": unsubscribing,
+    "churning": churning,
     "covering": covering,
     "uncovering": uncovering,
     "joining": joining,
     "advertising": advertising,
     "gating": gating,
+    "gating-ranges": gating_ranges,
     "asking": asking,
     "unacked": unacked,
     "reloading": reloading,
     "another-ontology": another_ontology,
+    "another-ontology-advertised": another_ontology_advertised,
     "moving": moving,
     "starting": starting,
 }

@@ -90,7 +90,8 @@ def test_a_cell_in_json_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "value_from_json", lambda form: parsed.append(form) or parse(form))
     matcher = Matcher()
     matcher.add("x #>/#> {{1}, {2, 3}} and x !#>/#> {{9}}", "nested")
-    inner = Bag.of([Bag(number % 7, number % 5) for number in range(1000)])
-    table = notification_table([Notification({"x": Bag(Bag(1), Bag(2, 3))}), {"x": inner}])
+    # A truth value is nothing that the kernel for bags within bags reads.
+    inner = Bag.of([Bag(number % 7, number % 5, True) for number in range(1000)])
+    table = notification_table([Notification({"x": Bag(Bag(1, True), Bag(2, 3))}), {"x": inner}])
     assert count_batch(matcher, table).tolist() == [1, 1]
     assert len(parsed) == 2

@@ -322,6 +322,21 @@ def test_a_wrong_address_is_told(url: str, says: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_a_path_is_never_an_address(server: Server) -> None:
+    """A broker that is asked for files makes paths of them, so nobody has it fetch anything."""
+    server["/farm"] = turtle
+    with pytest.raises(OntologyError, match="no such file"):
+        Ontology.load(Path(server.url("/farm")))
+    assert server.asked == []
+
+
+def test_a_server_without_a_certificate_is_not_spoken_to(server: Server) -> None:
+    server["/farm"] = turtle
+    with pytest.raises(OntologyError, match="cannot be fetched"):
+        Ontology.load(server.url("/farm").replace("http:", "https:"))
+    assert server.asked == []
+
+
 def only_first(address: str) -> bool:
     return address != "127.0.0.1"
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ontology.test_ontology_real_files import real
 
-from kbn.errors import InvalidInputError
+from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.ontology import Class, Individual, Ontology, Property
-from kbn.ontology.names import NameIndex, fold
+from kbn.ontology.names import NameIndex, fold, telling_label
 
 T = "urn:t#"
 Load = Callable[..., Ontology]
@@ -220,3 +220,33 @@ def test_every_label_of_a_real_ontology_finds_a_term_of_that_label(name: str) ->
             found = index.find(text.swapcase() if text.isascii() else text)
             assert found is not None
             assert fold(text) in {fold(label) for label in ontology.labels(found.iri)}
+
+
+def test_an_unknown_term_is_told_with_labels_that_say_more(load: Load) -> None:
+    ontology = load(
+        """
+        :C03 a owl:Class ; rdfs:label "chablis" . :Port a owl:Class ; rdfs:label "port" .
+        """
+    )
+    assert telling_label(ontology, T + "C03") == "chablis"
+    assert telling_label(ontology, T + "Port") is None
+    with pytest.raises(UnknownTermError, match=r"did you mean <urn:t#C03> \(chablis\)\?"):
+        ontology.require(T + "chablys")
+    with pytest.raises(UnknownTermError, match=r"did you mean <urn:t#Port>\?"):
+        ontology.require(T + "Prot")
+
+
+def test_a_search_finds_words_anywhere_and_the_best_first(load: Load) -> None:
+    ontology = load(
+        """
+        :C1 a owl:Class ; rdfs:label "jazz music" . :C2 a owl:Class ; rdfs:label "music" .
+        :C3 a owl:Class ; rdfs:label "art" ; skos:altLabel "Musik & Tanz" .
+        """
+    )
+    index = NameIndex(ontology)
+    assert [term.iri for term, _ in index.search("music")] == [T + "C2", T + "C1"]
+    assert index.search("MUSIC  jaz") == ((Class(T + "C1"), "jazz music"),)
+    assert index.search("tanz and")[0][1] == "Musik & Tanz"
+    assert index.search("opera") == ()
+    with pytest.raises(InvalidInputError, match="nothing to search for"):
+        index.search(" - ")

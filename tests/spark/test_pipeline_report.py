@@ -84,6 +84,16 @@ def test_filters_are_shown_with_short_names(tmp_path: Path) -> None:
     assert short_filter(unknown, ontology) == unknown
 
 
+def test_a_filter_of_codes_is_shown_with_labels(tmp_path: Path) -> None:
+    file = tmp_path / "codes.ttl"
+    file.write_text(
+        "@prefix c: <urn:codes/> . c:018 a <http://www.w3.org/2002/07/owl#Class> ; "
+        '<http://www.w3.org/2000/01/rdf-schema#label> "music" .'
+    )
+    shown = short_filter("topic @> class(<urn:codes/018>)", Ontology.load(file, cache=False))
+    assert shown == "topic @> c:018 (music)"
+
+
 def test_names_from_outside_are_text_and_not_markup() -> None:
     bad = pa.table({"attribute": ["c"], "text": ["<script>x</script>"], "notifications": [1]})
     text = page("<b>", {"unrecognised": bad}, STAGES)

@@ -71,6 +71,11 @@ class Announcements:
         return self._told(self._poset.go_on())
 
     @property
+    def spent(self) -> int:
+        """What was spent on proofs so far, in units of work."""
+        return self._poset.spent
+
+    @property
     def is_renewing(self) -> bool:
         """Whether the index behind it is being made anew: `renew`."""
         return self._poset.is_renewing

@@ -113,7 +113,8 @@ class ClientRequests:
     def _from_stranger(self, message: FromClient, sender: Peer) -> None:
         if isinstance(message, Leave) and sender.name not in self._clients.by_name:
             # It has left before, and did not hear our answer.
-            self._outbox.send(sender, Left(message.request))
+            lost = self._clients.left_with(sender.name)
+            self._outbox.send(sender, Left(message.request, lost))
             return
         raise NotConnectedError("send Connect first: this broker does not know you (any more)")
 

@@ -38,6 +38,9 @@ _WITHDRAWN = msgpack.Decoder(dict[int, int])
 _FORMER = msgpack.Decoder(frozenset[int])
 _REDIRECT: msgpack.Decoder[tuple[str, str] | None] = msgpack.Decoder(tuple[str, str])
 
+LEFT_MAX = 1_000
+"""Of so many clients that left it is known how much they have lost, in case they ask again."""
+
 # A kept client may do nothing until it comes and shows its token; what it wanted stays.
 _UNTIL_IT_COMES = Permission(frozenset(), frozenset(), manage=False, block=False)
 
@@ -65,6 +68,7 @@ class ClientSessions:
         self._outbox = outbox
         self._unacked_of = unacked_of
         self._aside = aside
+        self._left_with: dict[str, int] = {}
 
     # Coming and going.
 
@@ -72,6 +76,7 @@ class ClientSessions:
         """Begin a connection, with the session the client had or a new one."""
         session = self.by_name.get(peer.name)
         if session is None:
+            self._left_with.pop(peer.name, None)
             deliveries = self._deliveries(peer, connect)
             session = ClientSession(peer, connect.epoch, permission, deliveries, self._limits)
             self.by_name[peer.name] = session
@@ -201,7 +206,16 @@ class ClientSessions:
     def say_left(self, session: ClientSession) -> None:
         """Answer a client that asked to be forgotten."""
         assert session.leaving is not None
-        self._outbox.send(session.peer, Left(session.leaving))
+        dropped = session.deliveries.dropped
+        self._outbox.send(session.peer, Left(session.leaving, dropped))
+        if dropped:
+            self._left_with[session.name] = dropped
+            if len(self._left_with) > LEFT_MAX:
+                del self._left_with[next(iter(self._left_with))]
+
+    def left_with(self, name: str) -> int:
+        """How many deliveries were dropped of a client that has left and has not heard it."""
+        return self._left_with.get(name, 0)
 
     def check_known(self, names: Iterable[str]) -> None:
         """Raise InvalidInputError for a name that no client has."""

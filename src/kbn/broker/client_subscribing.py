@@ -14,7 +14,7 @@ from kbn.broker.messages import Advertise, Done, Subscribe
 from kbn.broker.outbox import Outbox
 from kbn.broker.store import KeptClient
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT
+from kbn.broker.work import CHANGED, CHARACTERS_READ, COMMA, CONSTRAINT, ELEMENT, JSON_READ
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Subscription
 
@@ -146,5 +146,13 @@ class ClientSubscribing:
         """What a client asks for, if it is not too much to read."""
         limits = session.limits
         limits.check_text(text)
-        self._outbox.work.done += min(len(text), 4 * limits.tokens)
+        self._outbox.work.done += _reading(text, is_text, limits.tokens)
         return self._interests.read(text, is_text=is_text, tokens_max=limits.tokens)
+
+
+def _reading(text: str, is_text: bool, tokens_max: int) -> int:
+    """What it costs to read a subscription, of which so many tokens are looked at."""
+    commas = min(text.count(","), tokens_max)
+    if not is_text:
+        return len(text) // JSON_READ + commas
+    return min(len(text), 4 * tokens_max) // CHARACTERS_READ + COMMA * commas

@@ -16,7 +16,7 @@ from kbn.broker.occurrences import Lost
 from kbn.broker.outbox import Outbox
 from kbn.broker.publisher_flow import PublisherFlow
 from kbn.broker.store import INTEGER_MAX, Store
-from kbn.broker.work import BYTES_SENT, IDS_QUEUED, QUEUED, SENT, STORED
+from kbn.broker.work import BYTES_SENT, IDS_QUEUED, QUEUED, SENT, STORED, WRITTEN
 
 SENT_AT_ONCE = 128  # to one client, before others have their turn
 
@@ -179,8 +179,9 @@ class ClientTraffic:
             ready = deliveries.take_sendable(SENT_AT_ONCE)
             self.delivered += len(ready)
             size = sum(len(each.envelope.content) for each in ready)
-            work.done += SENT * len(ready) + size // BYTES_SENT
-            self._outbox.send_all(session.peer, ready)
+            if ready:
+                work.done += WRITTEN + SENT * len(ready) + size // BYTES_SENT
+                self._outbox.send_all(session.peer, ready)
             if deliveries.is_cut_short:
                 self._ready[session.name] = session
         if deliveries.when_slow == "block" and deliveries.has_room(session.limits):

@@ -87,6 +87,8 @@ class Contents:
         before = self._known if self._version == table.version else {}
         self._known, self._version = {}, table.version
         read: dict[bytes, Notification] = {}
+        contents = list(contents)
+        self._heavy = self._heavy.intersection(contents)
         for each in contents:
             if each in before:
                 self._known[each] = before[each]
@@ -104,7 +106,7 @@ class Contents:
                 with metered(meter):
                     wanted = table.match_many_up_to(LISTED_TOGETHER, list(read.values()))
             except OutOfWork:  # each is prepared when it comes
-                self._heavy = frozenset(read)
+                self._heavy |= read.keys()
                 return
             finally:
                 self._work.done += meter.spent

@@ -18,12 +18,12 @@ from kbn.broker.neighbour import Neighbour
 from kbn.broker.routing_table import Register, RoutingTable, ToTell
 from kbn.broker.subscription_reader import SubscriptionReader
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, COMPARED, MOVED, RECONSIDERED, STEPPED, Work
+from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, MOVED, RECONSIDERED, STEPPED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
 from kbn.ontology import Ontology
 
-COMPARED_MAX = 1_000
+COMPARED_MAX = 128
 """With so many filters that a neighbour's side advertises one that is wanted is compared."""
 
 
@@ -85,8 +85,8 @@ class Interests:
             start(self._making_anew(self.table))
 
     def _making_anew(self, table: RoutingTable) -> Iterator[None]:
-        for _ in table.making_anew():
-            self._work.done += CHANGED
+        for constraints in table.making_anew():
+            self._work.done += CHANGED + CONSTRAINT * constraints
             yield
 
     # What neighbours announce.
@@ -101,19 +101,25 @@ class Interests:
         for number, text in announce.add:
             # An error: its ontology has a term that ours has not. While they differ it is sent
             # everything anyway, and when they agree again it announces anew.
+            advertised = None
             with suppress(KbnError):
-                self._add(announce, number, text, neighbour)
-            if self._is_enough():
-                yield
-                if neighbour.link.channel is not channel:
-                    return
+                advertised = self._add(announce, number, text, neighbour)
+            yield from self._taken_in(neighbour, advertised)
+            if neighbour.link.channel is not channel:
+                return
         for number in announce.drop:
-            self._drop(announce, number, neighbour)
-            if self._is_enough():
-                yield
-                if neighbour.link.channel is not channel:
-                    return
-        if is_advertised:
+            advertised = self._drop(announce, number, neighbour)
+            yield from self._taken_in(neighbour, advertised)
+            if neighbour.link.channel is not channel:
+                return
+        if is_advertised and not neighbour.announced.is_complete:
+            yield from self._let_through(neighbour)
+
+    def _let_through(self, neighbour: Neighbour) -> Iterator[None]:
+        """Tell a neighbour everything, once, until it has said everything itself."""
+        announced = neighbour.announced
+        if not announced.lets_through:
+            announced.lets_through = True
             yield from self.reconsidering(neighbour)
 
     def _is_enough(self) -> bool:
@@ -121,28 +127,46 @@ class Interests:
         self._work.done += CHANGED
         return self._work.is_spent
 
-    def _add(self, announce: Announce, number: int, text: str, neighbour: Neighbour) -> None:
+    def _taken_in(self, neighbour: Neighbour, advertised: Subscription | None) -> Iterator[None]:
+        """Something was taken in, perhaps an advertisement that has come or gone."""
+        # Before all of them have come, everything is let through.
+        if advertised is not None and neighbour.announced.is_complete:
+            yield from self.reconsidering(neighbour, advertised)
+        if self._is_enough():
+            yield
+
+    def _add(
+        self, announce: Announce, number: int, text: str, neighbour: Neighbour
+    ) -> Subscription | None:
+        """Enter what a neighbour announces; what its side advertises anew, if anything."""
         announced = neighbour.announced
         known = announced.subscriptions if announce.what == "interest" else announced.advertisements
         if number in known:
-            return  # it was told as a change, and again with everything
+            return None  # it was told as a change, and again with everything
         key = (neighbour.peer, next(self._keys))
         subscription = self.read(text, is_text=False)
         if announce.what == "interest":
             self._changed(self.table, self.table.add(key, subscription), key[0])
             neighbour.announced.subscriptions[number] = key
+            return None
         else:
             register = self.advertisements
             self._changed(register, register.add(key, subscription), key[0])
             neighbour.announced.advertisements[number] = (key, subscription)
+            announced.advertised.add(key, subscription)
+            return subscription
 
-    def _drop(self, announce: Announce, number: int, neighbour: Neighbour) -> None:
+    def _drop(self, announce: Announce, number: int, neighbour: Neighbour) -> Subscription | None:
+        """Forget what a neighbour announced; what its side advertises no longer, if anything."""
         announced = neighbour.announced
         if announce.what == "interest":
             if (dropped := announced.subscriptions.pop(number, None)) is not None:
                 self.unsubscribe(dropped)
         elif (advertised := announced.advertisements.pop(number, None)) is not None:
+            announced.advertised.remove(*advertised)
             self.unadvertise(advertised[0])
+            return advertised[1]
+        return None
 
     def completed(self, is_complete: bool, neighbour: Neighbour) -> Iterator[None]:
         """A neighbour says whether it has announced everything."""
@@ -206,11 +230,16 @@ class Interests:
         told = (neighbour.told.subscriptions, neighbour.told.advertisements)
         return chain.from_iterable(each.everything() for each in told if each is not None)
 
-    def reconsidering(self, neighbour: Neighbour) -> Iterator[None]:
-        """Tell a neighbour what has become, or is no longer, worth telling it; in steps."""
+    def reconsidering(
+        self, neighbour: Neighbour, changed: Subscription | None = None
+    ) -> Iterator[None]:
+        """Tell a neighbour what has become, or is no longer, worth telling it; in steps.
+
+        If one advertisement has changed, only what may intersect it is looked at.
+        """
         if not self._gated:
             return
-        for to_tell in self.table.reconsidering(neighbour.name):
+        for to_tell in self.table.reconsidering(neighbour.name, changed):
             self._work.done += RECONSIDERED
             if to_tell is not None:
                 self._work.done += CHANGED
@@ -228,11 +257,11 @@ class Interests:
         neighbour = self._find(name)
         if neighbour is None or not neighbour.announced.is_complete:
             return True
+        advertised_index = neighbour.announced.advertised
         pairs = (
             (wanted, advertised)
-            for advertisement in neighbour.announced.all_advertised()
-            for advertised in advertisement.filters
             for wanted in subscription.filters
+            for _, advertised in advertised_index.candidates(wanted)
         )
         for asked, (wanted, advertised) in enumerate(pairs):
             self._work.done += COMPARED
@@ -252,6 +281,7 @@ class Interests:
 
         Nobody waits for an index that is made anew.
         """
+        self._work.done += register.take_spent()
         if register.is_renewing and (is_table := register is self.table) not in self._renewing:
             self._renewing.add(is_table)
             self.start(self._renew(register), None)
@@ -263,7 +293,7 @@ class Interests:
         self._finishing.add(finishing)
         while register.has_more and (register is self.table or register is self.advertisements):
             to_tell = register.go_on()
-            self._work.done += MOVED
+            self._work.done += MOVED + register.take_spent()
             if to_tell is not None:
                 self._send(*to_tell)
             yield
@@ -289,12 +319,12 @@ class Interests:
         `wanted` is what clients want; what the ontology does not know is left out.
         """
         told = [each for each in neighbours if each.role != "child"]
-        keeps_roots = self.table.keeps_roots
+        keeps_roots, gated = self.table.keeps_roots, self._gated
 
         def rebuild() -> RoutingTable:
-            table = RoutingTable(ontology, keeps_roots=keeps_roots)
-            for neighbour in told:
-                table.join(neighbour.name, self._announcements_for(neighbour.name, ontology))
+            table = RoutingTable(ontology, keeps_roots=keeps_roots, by_equality=gated)
+            for neighbour in told:  # who has to say everything again is told everything
+                table.join(neighbour.name, Announcements(ontology))
             for key, subscription in wanted.items():
                 with suppress(KbnError):
                     table.add(key, subscription)
@@ -323,6 +353,10 @@ class Interests:
                     table.add(key, subscription)
                 except KbnError as error:
                     unknown.append((key, error))
+        for name in table.told_names:
+            announcements = table.told(name)
+            if announcements is not None and self._gated:
+                announcements.gate = partial(self._may_be_published, name)
         return unknown
 
     def learn_again(self, neighbour: Neighbour) -> Iterator[None]:
@@ -330,6 +364,7 @@ class Interests:
         neighbour.announced.subscriptions = {}
         neighbour.announced.stale_subscriptions = []
         neighbour.announced.is_complete = neighbour.told.is_complete = False
+        neighbour.announced.lets_through = True
         if neighbour.role != "child":
             neighbour.told.subscriptions = self.table.told(neighbour.name)
             if neighbour.told.subscriptions is None:

@@ -323,7 +323,10 @@ class BarrierReached(Message, frozen=True, tag="barrier-reached"):
 
 
 class Left(Message, frozen=True, tag="left"):
+    """You are forgotten; of your deliveries so many were `dropped`, as in `Deliver`."""
+
     request: Number
+    dropped: Sequence = 0
 
 
 class AdminReply(Message, frozen=True, tag="admin-reply"):

@@ -16,6 +16,7 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.best_effort import AHEAD_MAX, BestEffortQueue
 from kbn.broker.broker_move import Newest
 from kbn.broker.channel import Channel
+from kbn.broker.filter_index import FilterIndex
 from kbn.broker.messages import Body, Echo, Envelope, Peer, Wave
 from kbn.broker.topology import Role
 from kbn.broker.unacked import UnackedQueue
@@ -53,27 +54,26 @@ class Announced:
     advertisements: dict[int, tuple[Key, Subscription]] = field(default_factory=dict)
     stale_subscriptions: list[Key] = field(default_factory=list)
     stale_advertisements: list[tuple[Key, Subscription]] = field(default_factory=list)
+    # What its side may publish, as far as it has said, by equalities.
+    advertised: FilterIndex = field(default_factory=FilterIndex)
     is_complete: bool = False
+    # Before it is complete all is let through to it; whether all that was there is, by now.
+    lets_through: bool = False
 
     def begin_session(self) -> None:
         """What it said before is stale until it has said everything again."""
         self.stale_subscriptions.extend(self.subscriptions.values())
         self.stale_advertisements.extend(self.advertisements.values())
         self.subscriptions, self.advertisements = {}, {}
-        self.is_complete = False
+        self.is_complete = self.lets_through = False
 
     def take_stale(self) -> tuple[list[Key], list[Key]]:
         """The keys of stale subscriptions and advertisements, which are forgotten here."""
         subscriptions, self.stale_subscriptions = self.stale_subscriptions, []
         advertisements, self.stale_advertisements = self.stale_advertisements, []
+        for key, advertisement in advertisements:
+            self.advertised.remove(key, advertisement)
         return subscriptions, [key for key, _ in advertisements]
-
-    def all_advertised(self) -> Iterator[Subscription]:
-        """What its side may publish, as far as it has said."""
-        for _, advertisement in self.advertisements.values():
-            yield advertisement
-        for _, advertisement in self.stale_advertisements:
-            yield advertisement
 
 
 @dataclass(slots=True)

@@ -79,7 +79,11 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
     neighbours.traffic.uses_advertisements = settings.advertisements
     neighbours.queue_bytes = settings.broker_limits.neighbour_queue_bytes
     interests = Interests(
-        RoutingTable(given.get("ontology"), keeps_roots=given.get("keeps_roots", False)),
+        RoutingTable(
+            given.get("ontology"),
+            keeps_roots=given.get("keeps_roots", False),
+            by_equality=settings.advertisements,
+        ),
         neighbours.traffic.send,
         neighbours.by_name.get,
         outbox.work,

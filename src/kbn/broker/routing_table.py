@@ -12,6 +12,7 @@ from math import inf
 from weakref import WeakSet
 
 from kbn.broker.announcements import Announcements
+from kbn.broker.filter_index import FilterIndex
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.wanted import Key, Listing, Wanted
 from kbn.filters import Filter, Notification, Subscription, UnknownTerm
@@ -25,12 +26,17 @@ LITTER_BYTES_MAX = 1 << 22
 
 
 class Register:
-    """Filters under keys, and which neighbours are told of them: each of all but its own."""
+    """Filters under keys, and which neighbours are told of them: each of all but its own.
 
-    def __init__(self) -> None:
+    With `by_equality` it knows quickly which of them may intersect another.
+    """
+
+    def __init__(self, *, by_equality: bool = False) -> None:
+        self.by_equality = FilterIndex() if by_equality else None
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
         self._unfinished: dict[str, Announcements] = {}
+        self._spent = 0  # on proofs, as far as it was counted
         # Neighbours that are not told of each other's (see `broker_move.py`).
         self.apart: frozenset[str] = frozenset()
 
@@ -47,12 +53,17 @@ class Register:
     def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
         """Enter one; whom to tell what."""
         self._entries[key] = subscription
+        if self.by_equality is not None:
+            self.by_equality.add(key, subscription)
         return self._told_by(lambda each: each.add(key, subscription), key[0])
 
     def remove(self, key: Key) -> list[ToTell]:
         """Take one out, if it is there; whom to tell what."""
-        if self._entries.pop(key, None) is None:
+        subscription = self._entries.pop(key, None)
+        if subscription is None:
             return []
+        if self.by_equality is not None:
+            self.by_equality.remove(key, subscription)
         return self._told_by(lambda each: each.remove(key), key[0])
 
     def _told_by(
@@ -81,6 +92,11 @@ class Register:
         if announcements.has_more:
             self._unfinished[name] = announcements
         return None if announce is None else (name, announce)
+
+    def take_spent(self) -> int:
+        """What was spent on proofs since the last time, in units of work."""
+        before, self._spent = self._spent, sum(each.spent for each in self._told.values())
+        return max(0, self._spent - before)
 
     @property
     def is_renewing(self) -> bool:
@@ -129,11 +145,24 @@ class Register:
         """A neighbour is to be told nothing more."""
         self._told.pop(name, None)
 
-    def reconsidering(self, name: str) -> Iterator[ToTell | None]:
-        """What a neighbour must be told now that what its gate goes by has changed; in steps."""
+    def reconsidering(
+        self, name: str, changed: Subscription | None = None
+    ) -> Iterator[ToTell | None]:
+        """What a neighbour must be told now that what its gate goes by has changed; in steps.
+
+        If one advertisement has changed, only those are looked at that may intersect it.
+        """
         announcements = self._told.get(name)
-        for key in [] if announcements is None else list(self._entries):
-            if announcements is None or self._told.get(name) is not announcements:
+        if announcements is None:
+            return
+        keys: Iterable[Key] = list(self._entries)
+        if changed is not None and self.by_equality is not None:
+            index = self.by_equality
+            keys = dict.fromkeys(
+                key for each in changed.filters for key, _ in index.candidates(each)
+            )
+        for key in keys:
+            if self._told.get(name) is not announcements:
                 return
             subscription = self._entries.get(key)
             if subscription is None or not self._is_for(name, key):
@@ -166,8 +195,14 @@ class RoutingTable(Register):
     it; routing needs only what each neighbour is told.
     """
 
-    def __init__(self, ontology: Ontology | None = None, *, keeps_roots: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        ontology: Ontology | None = None,
+        *,
+        keeps_roots: bool = False,
+        by_equality: bool = False,
+    ) -> None:
+        super().__init__(by_equality=by_equality)
         self.ontology = ontology
         self._matcher = Matcher(ontology, in_parts=True)
         self._poset = Poset(ontology, in_parts=True) if keeps_roots else None
@@ -259,17 +294,18 @@ class RoutingTable(Register):
             and self._matcher.constant_bytes > LITTER_BYTES_MAX + 2 * self._made_bytes
         )
 
-    def making_anew(self) -> Iterator[None]:
+    def making_anew(self) -> Iterator[int]:
         """Make the matcher anew, without the constants of removed subscriptions; in steps.
 
-        What is entered and taken out between the steps is entered and taken out of both.
+        Each step says how many constraints it has entered. What is entered and taken out between
+        the steps is entered and taken out of both.
         """
         fresh = self._fresh = Matcher(self.ontology, in_parts=True)
         for key in list(self._entries):
             subscription = self._entries.get(key)
             if subscription is not None and key not in fresh:
                 fresh.add(subscription, key)
-                yield
+                yield sum(map(len, subscription.filters))
         self._versions += self._matcher.version + 1
         self._matcher, self._fresh = fresh, None
         self._made_bytes, self._removed = fresh.constant_bytes, 0

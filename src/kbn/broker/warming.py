@@ -11,7 +11,7 @@ from threading import Lock
 from kbn.broker.announcements import Announcements
 from kbn.broker.messages import Peer
 from kbn.broker.routing_table import RoutingTable
-from kbn.filters import Notification, Subscription
+from kbn.filters import Bag, Notification, Subscription, operator_accepts, read_operator
 
 # What makes every kernel run: tokens, ranges, negations, bags served from either side, and filters
 # that cover others.
@@ -32,6 +32,9 @@ WARMED_BY = (
     'tags #>/>* {"t"} and price < 5',
     "sizes #>/< {1, 2} and sizes #</> {5, 6, 7}",
 )
+# Bags within bags that serving one after the other does not decide.
+INNER = ("#=/#</*", "#=/#</*<", "#=/!#=/!*")
+BAGS = 24
 NOTIFICATIONS = 64
 TAGS = 48
 MANY = 1_100  # filters, for which an index is laid out in slabs
@@ -66,6 +69,9 @@ def _run_kernels() -> None:
     tagged = Notification({"tags": [f"t{number}" for number in range(TAGS)]})
     table.match_many([tagged] * NOTIFICATIONS)  # so many hits that one walk serves them all
     notifications = [Notification({**some, "warm": str(n)}) for n in range(NOTIFICATIONS)]
+    given, wanted = (Bag(*[Bag(*inner)] * BAGS) for inner in (("ta", "a"), ("a", "ta")))
+    for symbol in INNER:
+        operator_accepts(read_operator(symbol), given, wanted)
     assert table.match(notifications[1]).clients and table.match_many(notifications)[1].clients
     _make_anew()
 

@@ -28,10 +28,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kbn.broker.fields import BROKERS_MAX
 from kbn.broker.messages import SOUGHT_MAX, Echo, Wave, WaveKind
 
 Request = Callable[[], None]
 WaveId = tuple[str, int, int, WaveKind]
+
+PASSING_MAX = 2 * BROKERS_MAX
+"""So many waves of others are on their way at a time: a broker has one of each kind."""
 
 
 class _Awaited(NamedTuple):
@@ -99,6 +103,7 @@ class Waves:
         self._served: list[_Awaited] = []
         self._queued: list[_Awaited] = []
         self._passing: dict[WaveId, _Round] = {}
+        self._newest: dict[tuple[str, WaveKind], WaveId] = {}  # of each broker, that was passed on
         self._down: set[str] = set()
 
     @property
@@ -191,14 +196,20 @@ class Waves:
         self._look_at(key)
 
     def _forget_before(self, wave: Wave) -> None:
-        """A broker has one wave at a time: nobody waits for the ones before."""
-        for key in [
-            (origin, epoch, number, kind)
-            for origin, epoch, number, kind in self._passing
-            if (origin, kind) == (wave.origin, wave.kind)
-            and (epoch, number) < (wave.epoch, wave.number)
-        ]:
-            del self._passing[key]
+        """A broker has one wave at a time: nobody waits for the one before. Of more waves than
+        there can be brokers, somebody makes them up: the oldest goes.
+        """
+        whose = wave.origin, wave.kind
+        before = self._newest.get(whose)
+        if before is not None and before[:3] < (wave.origin, wave.epoch, wave.number):
+            self._passing.pop(before, None)
+        if before is None or before not in self._passing:
+            self._newest.pop(whose, None)
+            self._newest[whose] = _id(wave)
+        while len(self._passing) >= PASSING_MAX:
+            del self._passing[next(iter(self._passing))]
+        while len(self._newest) > PASSING_MAX:
+            del self._newest[next(iter(self._newest))]
 
     def echoed(self, echo: Echo, neighbour: str, neighbours: Iterable[str]) -> None:
         """A neighbour's part of the network has had the wave, or all of it that can be reached."""

@@ -15,16 +15,20 @@ QUEUED = 4  # putting a notification into the queue of a client
 IDS_QUEUED = 16  # subscriptions of a client that want one notification, for one unit
 STORED = 12  # putting it into the store
 SENT = 8  # a message to a client or neighbour: made, encoded, written
+WRITTEN = 15  # something to a client's socket, however much it is
 BYTES_SENT = 1024  # bytes of a message for one unit
-CONSTRAINT = 12  # reading, entering or removing one constraint of a subscription
-ELEMENT = 15  # the same for an element of a bag
+CHARACTERS_READ = 2  # of the text of a subscription, for one unit
+JSON_READ = 8  # characters of its JSON, for one unit
+COMMA = 4  # in the text of a subscription: in a list everything is short
+CONSTRAINT = 20  # reading, entering or removing one constraint of a subscription
+ELEMENT = 4  # the same for an element of a bag
 CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
 MOVED = 4_000  # a part of a change that moves very many filters in covering order
 STEPPED = 100  # any step of making an index anew
 COMPARED = 8  # what is wanted with what is advertised
 RECONSIDERED = 3  # looking whether a neighbour is to be told of a subscription, besides
 LOOKED_AT = 10  # asking the rules about a client after they have changed
-CONNECTED = 50  # admitting a peer
+CONNECTED = 100  # admitting a peer
 
 
 class Work:
@@ -48,9 +52,9 @@ class Work:
         self.done = 0
         self.limit = self.budget
 
-    def allow(self, share: float) -> None:
-        """Up to this share of the budget may be spent for now."""
-        self.limit = share * self.budget
+    def allow(self, share: float, at_least: float = 0.0) -> None:
+        """Up to this share of the budget may be spent for now, or some more than is spent."""
+        self.limit = max(share * self.budget, self.done + at_least * self.budget)
 
     @property
     def is_spent(self) -> bool:

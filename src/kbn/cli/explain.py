@@ -13,6 +13,7 @@ from kbn.cli.notification_texts import read_notification
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import with_options
 from kbn.cli.output import AsJson, print_json, remark
+from kbn.errors import UnknownTermError
 
 if TYPE_CHECKING:
     from kbn.filters import Explanation, Notification, UnknownTerm
@@ -111,6 +112,7 @@ def remark_on_unknown_terms(
     for each in unknown:
         error = each.error(ontology)
         if refuse and not each.wanted:
-            raise error
+            reason = f"{place}: {error}"
+            raise UnknownTermError(each.term.iri, kind=each.term.kind, reason=reason) from error
         remark(f"{place}: {error}")
     return bool(unknown)

@@ -11,6 +11,7 @@ import typer
 
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, console, print_facts, print_json, print_table, progress, remark
+from kbn.errors import UnknownTermError
 from kbn.wording import counted
 
 if TYPE_CHECKING:
@@ -62,7 +63,13 @@ def ontology_source(given: str) -> str:
     """The file, the shipped ontology, or the address of one, that a user means."""
     from kbn.ontology import is_address
 
-    return given if is_address(given) else str(ontology_file(given))
+    if is_address(given):
+        return given
+    if "://" in given:
+        raise typer.BadParameter(
+            f"{given}: only http and https are fetched; give a file of this machine by its path"
+        )
+    return str(ontology_file(given))
 
 
 Files = Annotated[
@@ -335,7 +342,13 @@ def find_term(ontology: Ontology, term: str) -> str:
         everything = (*ontology.classes, *ontology.properties, *ontology.individuals)
         named = sorted({iri for iri in everything if iri.endswith(("#" + term, "/" + term))})
         iri = named[0] if len(named) == 1 else term
-    ontology.require(iri)
+    try:
+        ontology.require(iri)
+    except UnknownTermError as error:
+        if error.closest:
+            raise
+        reason = f"{error}; kbn ontology show --search finds terms by words of their labels"
+        raise UnknownTermError(iri, reason=reason) from error
     return iri
 
 
@@ -385,13 +398,10 @@ def named(ontology: Ontology, iri: str) -> str:
     >>> named(Ontology.empty(), "http://www.w3.org/2002/07/owl#Thing")
     'owl:Thing'
     """
-    from kbn.ontology import fold
+    from kbn.ontology import telling_label
 
-    short, label = ontology.shorten(iri), ontology.label(iri)
-    local = short.rpartition(":")[2].rpartition("/")[2].rpartition("#")[2]
-    if label is None or fold(label).replace(" ", "") == fold(local).replace(" ", ""):
-        return short
-    return f"{short} ({label})"
+    short, label = ontology.shorten(iri), telling_label(ontology, iri)
+    return short if label is None else f"{short} ({label})"
 
 
 def _children(ontology: Ontology) -> dict[str, list[str]]:

@@ -59,7 +59,9 @@ def explain(
         said = [{**link._asdict(), **axioms.to_json(link)} for link in links]
         print_json({"first": one, "second": other, "related": bool(links), "links": said})
         return
-    if not links:
+    if one == other:
+        typer.echo(f"both are {named(ontology, one)}")
+    elif not links:
         between = f"{named(ontology, one)} to {named(ontology, other)}"
         back = bool(links_between(ontology, other, one))
         way = "; the other way round there is a way" if back else ""

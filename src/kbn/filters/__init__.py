@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         read_operator,
         split_bag_operator,
     )
+    from kbn.filters.pair_arrays import Patterns
     from kbn.filters.parsing import parse_lines
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
@@ -91,6 +92,7 @@ __all__ = [
     "Negated",
     "Notification",
     "Operator",
+    "Patterns",
     "Relation",
     "Subscription",
     "SubscriptionSize",
@@ -170,6 +172,7 @@ __getattr__ = on_first_use(
         "Notification": "kbn.filters.notification",
         "ORDER_OPERATORS": "kbn.filters.operators",
         "Operator": "kbn.filters.operators",
+        "Patterns": "kbn.filters.pair_arrays",
         "Relation": "kbn.filters.values",
         "Subscription": "kbn.filters.model",
         "SubscriptionSize": "kbn.filters.sizes",

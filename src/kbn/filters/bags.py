@@ -41,6 +41,9 @@ Compare: TypeAlias = Callable[[AnyOperator, Operand, Operand, Vocabulary], bool]
 _Related: TypeAlias = Callable[[Operand, Operand], bool]
 _Classify: TypeAlias = Callable[[Operand], tuple[Hashable, Hashable] | None]
 
+MANY_PAIRS = 400
+"""Fewer pairs of inner bags are sooner tried one by one than by rows."""
+
 
 def bags_related(
     bag: Operator, element: AnyOperator, x: Bag, v: Bag, ontology: Vocabulary, compare: Compare
@@ -234,6 +237,14 @@ def _matched(
     ontology: Vocabulary,
     compare: Compare,
 ) -> bool:
+    if len(served) * len(partners) >= MANY_PAIRS and _is_over_bags(element):
+        from kbn.filters.inner_rows import all_inner_served
+
+        by_x = not inward
+        both = (served.items, partners.items) if by_x else (partners.items, served.items)
+        answer = all_inner_served(element, *both, by_x, ontology)
+        if answer is not None:
+            return answer
     mine, theirs = served.items, sorted(partners.items, key=_size)
     found = _candidates(element, mine, theirs, inward, ontology)
     if found.exact:
@@ -244,6 +255,11 @@ def _matched(
     quick = inner_check(element, xs, vs, ontology)
     fits = _oriented(quick or _fixed(element, ontology, compare), inward)
     return all_served(found.rows, len(theirs), _asked_once(mine, theirs, fits))
+
+
+def _is_over_bags(element: AnyOperator) -> bool:
+    positive = element.operator if isinstance(element, Negated) else element
+    return split_bag_operator(positive) is not None
 
 
 def _candidates(

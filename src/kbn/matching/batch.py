@@ -24,6 +24,7 @@ from kbn.matching.index import Index
 from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.kernels.views import Points
 from kbn.matching.matcher import Matcher, subscriptions_of
+from kbn.matching.nested_bags import NestedColumn
 
 __all__ = ["count_batch", "find_batch", "match_table"]
 
@@ -74,6 +75,11 @@ class EncodedTable:
             index = self._index.table.index(attribute)
             self._bags[attribute] = column.bag_column(index, with_order)
         return self._bags[attribute]
+
+    def nested(self, attribute: str) -> NestedColumn | None:
+        """The bags within bags of one attribute; None when there are none."""
+        column = self._columns.get(attribute)
+        return None if column is None else column.nested()
 
     def value(self, row: int, attribute: str) -> Any:
         """One cell's value; None when it is null or nobody asked for the column."""
@@ -184,12 +190,14 @@ def _checked(
     kept = np.ones(found.shape[0], bool)
     rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
     unchecked = np.flatnonzero(found & 1)
+    candidates = list(zip(rows[unchecked].tolist(), (found[unchecked] >> 1).tolist(), strict=True))
+    memos = index.nested_answers(candidates, first, encoded.nested)
     row, memo = -1, {}  # type: int, dict[int, bool]
-    for position in unchecked.tolist():
-        if rows[position] != row:
-            row, memo = int(rows[position]), {}
-        value_of = partial(encoded.value, first + row)
-        kept[position] = index.satisfies(int(found[position]) >> 1, value_of, memo)
+    for position, (of_row, group) in zip(unchecked.tolist(), candidates, strict=True):
+        if of_row != row:
+            row, memo = of_row, memos.get(of_row, {})
+            value_of = partial(encoded.value, first + row)
+        kept[position] = index.satisfies(group, value_of, memo)
     sizes = np.bincount(rows[kept], minlength=starts.shape[0] - 1)
     return found[kept], np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 

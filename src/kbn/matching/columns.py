@@ -32,7 +32,9 @@ from kbn.matching.elements import (
     token_runs,
 )
 from kbn.matching.groups import Array
+from kbn.matching.nested_bags import NestedColumn, read_nested
 from kbn.matching.pairs import as_pair, microseconds
+from kbn.matching.text_search import Texts
 from kbn.matching.tokens import ValueIndex
 from kbn.ontology import Class, Individual, Property, Term
 
@@ -78,9 +80,13 @@ class AttributeColumn:
         self._checked = False
         self._elements: HitColumn | None = None
         self._parsed: dict[str, Any] = {}
+        self._nested: NestedColumn | None = None
+        self._looked_for_nested = False
 
     def value(self, row: int) -> Any:
         """The value of one cell, None when it is null."""
+        if self._nested is not None and self._nested.is_read[row]:
+            return self._nested.bag(row)
         return self._converted(self._checked_array()[row].as_py())
 
     def hit_columns(self, index: ValueIndex) -> list[HitColumn]:
@@ -88,11 +94,37 @@ class AttributeColumn:
         array = self._checked_array()
         if pa.types.is_null(array.type):
             return []
+        if self.kind == "json" and index.every_bag_hits_the_same:
+            nested = self.nested()
+            if nested is not None:
+                return self._hits_besides(nested.is_read, array, index)
         if not pa.types.is_list(array.type):
             return [self._hits(np.arange(len(array) + 1, dtype=np.int64), array, index)]
         if index.has_only_elements and not pa.types.is_list(array.type.value_type):
             return [self._element_hits(index), _every_row_hits(array, index.every_bag_hits())]
         return [self._whole_bags(array, index)]
+
+    def nested(self) -> NestedColumn | None:
+        """The cells that are bags within bags, if the column is in JSON; read once."""
+        if self.kind == "json" and not self._looked_for_nested:
+            self._looked_for_nested = True
+            self._nested = read_nested(self._checked_array())
+        return self._nested
+
+    def _hits_besides(
+        self, is_nested: Array, array: pa.Array, index: ValueIndex
+    ) -> list[HitColumn]:
+        """What the rows hit, where some are known to be bags within bags."""
+        rows = len(array)
+        tokens = np.array(index.every_bag_hits(), np.int64)
+        of_bags = HitColumn(
+            np.arange(rows + 1, dtype=np.int64), np.zeros(rows, np.int64), is_nested,
+            np.zeros(1, np.int64), np.array([tokens.shape[0]], np.int64), tokens,
+        )  # fmt: skip
+        if int(is_nested.sum()) == rows - array.null_count:
+            return [of_bags]
+        others = pc.if_else(pa.array(is_nested), pa.scalar(None, array.type), array)
+        return [of_bags, self._hits(np.arange(rows + 1, dtype=np.int64), others, index)]
 
     def bag_column(self, index: ValueIndex, with_order: bool) -> BagColumn:
         """The rows' bags and what their elements hit; `with_order` where elements are ordered."""
@@ -213,7 +245,12 @@ class AttributeColumn:
         if index is None or len(distinct) == 0:
             return starts, ends, np.zeros(0, np.int64)
         used: Any = slice(None)
-        if len(distinct) > indices.shape[0]:  # a dictionary with more entries than rows use
+        has_more = len(distinct) > indices.shape[0]  # a dictionary with more entries than rows use
+        if self.kind is None and _is_searched(distinct) and not has_more:
+            found = index.text_hits(Texts(distinct))
+            if found is not None:
+                return found
+        if has_more:
             used = np.unique(indices)
             cells = [distinct[place].as_py() for place in used.tolist()]
         else:
@@ -321,6 +358,10 @@ def _every_row_hits(array: pa.Array, tokens: list[int]) -> HitColumn:
         np.arange(rows + 1, dtype=np.int64), np.zeros(rows, np.int64), _valid(array),
         np.zeros(1, np.int64), np.array([len(tokens)], np.int64), np.array(tokens, np.int64),
     )  # fmt: skip
+
+
+def _is_searched(texts: pa.Array) -> bool:
+    return bool(pa.types.is_string(texts.type)) and not texts.null_count
 
 
 def _valid(array: pa.Array) -> Array:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 from kbn.filters import (
     ORDER_OPERATORS,
+    Bag,
     Constraint,
     Family,
     Filter,
@@ -17,28 +19,58 @@ from kbn.filters import (
 )
 from kbn.matching.index import Index
 from kbn.matching.memos import ENTRY_BYTES, Memo, Memory, bytes_of
+from kbn.matching.metering import costs_of
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.witness import witness
 from kbn.ontology import Ontology
 
 MEMO_BYTES_MAX = 64 << 20  # of all that is remembered for one covering order
 AXIS_FAMILIES = (Family.NUMBER, Family.TIME)
+ASKED = 3  # the oracle, about two constraints
+PAIRS_LOOKED_AT = 16  # pairs of constraints for one unit
+ELEMENTS_COUNTED = 8
 _UNKNOWN = object()
 
 
 class Implications:
     """The oracle's `implies` and `covers`, with the answers remembered.
 
-    `memory` is for all that is remembered of the same filters.
+    `memory` is for all that is remembered of the same filters. What is asked is counted: `spent`,
+    in units of about a microsecond. When `most` of them are spent since `begin`, nothing is proved
+    any more: that is always allowed.
+
+    >>> from kbn.filters import Subscription
+    >>> wide = Subscription.parse("a != 1").filters[0]
+    >>> narrow = Subscription.parse("a = 2").filters[0]
+    >>> implications = Implications(None, most=5)
+    >>> implications.covers(wide, narrow), implications.spent
+    (True, 4)
+    >>> implications.covers(narrow, wide), implications.covers(wide, narrow), implications.is_spent
+    (False, False, True)
     """
 
-    def __init__(self, ontology: Ontology | None) -> None:
+    def __init__(self, ontology: Ontology | None, most: float = inf) -> None:
         self._ontology = ontology
+        self._most = most
+        self._stop = most
+        self.spent = 0
         self.memory = Memory(MEMO_BYTES_MAX)
         self._known: Memo[tuple[Constraint, Constraint], bool] = Memo(self.memory)
 
+    def begin(self) -> None:
+        """Another answer begins."""
+        self._stop = self.spent + self._most
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether proofs may have been given up since `begin`."""
+        return self.spent >= self._stop
+
     def covers(self, wider: Filter, narrower: Filter) -> bool:
         """Whether `wider` matches every notification that `narrower` matches, if provable."""
+        if self.spent >= self._stop:
+            return False
+        self.spent += 1 + len(wider) * len(narrower) // PAIRS_LOOKED_AT
         for conclusion in wider.constraints:
             attribute = conclusion.attribute
             for premise in narrower.constraints:
@@ -54,14 +86,24 @@ class Implications:
             # By far the most common pair of bags, and too many different ones to remember.
             a, b = premise.operand, conclusion.operand
             if not (a.bare or b.bare):  # type: ignore[union-attr]
+                self.spent += len(a.items) // ELEMENTS_COUNTED  # type: ignore[union-attr]
                 have = a.counts()  # type: ignore[union-attr]
                 return all(have.get(n, 0) >= k for n, k in b.counts().items())  # type: ignore[union-attr]
         pair = (premise, conclusion)
         known = self._known.get(pair)
         if known is None:
+            if self.spent >= self._stop:
+                return False
+            self.spent += _cost(premise, conclusion)
             known = implies(premise, conclusion, self._ontology)
             self._known.remember(pair, known, bytes_of_all(pair))
         return known
+
+
+def _cost(premise: Constraint, conclusion: Constraint) -> int:
+    if not isinstance(premise.operand, Bag):
+        return ASKED
+    return ASKED + costs_of(premise.operand)(conclusion.operator, conclusion.operand) // 8
 
 
 def bytes_of_all(constraints: Iterable[Constraint]) -> int:

@@ -30,6 +30,7 @@ from kbn.matching.groups import Array, Groups, grown
 from kbn.matching.kernels.batch import merge_by_event
 from kbn.matching.kernels.code import token_frequencies
 from kbn.matching.kernels.lane import weigh
+from kbn.matching.kernels.nested import HOLDS, UNKNOWN
 from kbn.matching.kernels.one import match_one
 from kbn.matching.kernels.packing import pack
 from kbn.matching.kernels.rows import walk_rows
@@ -44,6 +45,7 @@ from kbn.matching.kernels.views import (
     TrieArrays,
 )
 from kbn.matching.metering import costs_of, current
+from kbn.matching.nested_bags import NestedColumn
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.residual_constraints import ResidualEvaluator
 from kbn.matching.slabs import Slabs
@@ -397,6 +399,35 @@ class Index:
             if not held:
                 return False
         return True
+
+    def nested_answers(
+        self,
+        candidates: Sequence[tuple[int, int]],
+        first: int,
+        nested: Callable[[str], NestedColumn | None],
+    ) -> dict[int, dict[int, bool]]:
+        """What kernels tell of residual constraints on bags within bags: for `satisfies`, by row.
+
+        Candidates are rows and groups; row 0 is row `first` of the columns.
+        """
+        asked: dict[int, dict[int, None]] = {}
+        for row, group in candidates:
+            for residual in self._residuals_of(group):
+                asked.setdefault(residual, {})[row] = None
+        memos: dict[int, dict[int, bool]] = {}
+        for residual, rows in asked.items():
+            constraint = self.encoder.residuals[residual]
+            check = self.residual_evaluator.nested(constraint)
+            column = None if check is None else nested(constraint.attribute)
+            if check is None or column is None:
+                continue
+            places = np.fromiter(rows, np.int64, len(rows))
+            places = places[column.is_read[places + first]]
+            answers = check.decide(column, places + first)
+            for row, answer in zip(places.tolist(), answers.tolist(), strict=True):
+                if answer != UNKNOWN:
+                    memos.setdefault(row, {})[residual] = answer == HOLDS
+        return memos
 
     def _asked(self, residual: int, value_of: Callable[[str], Any]) -> bool:
         """Whether a residual constraint holds, counted where somebody counts."""

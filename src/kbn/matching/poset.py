@@ -44,6 +44,8 @@ SURELY_ENCODED = 8
 """Constraints so few that no bags make their code too long: what resolves can be indexed."""
 ASKED_MAX = 1024
 """In parts: how often the oracle is asked for one answer that takes no parts."""
+PROOFS_MAX = 5_000
+"""In parts: what is spent on proofs in one part, in units of about a microsecond."""
 ORPHANS_AT_ONCE = 8
 LISTED_AT_ONCE = 8192
 
@@ -93,7 +95,7 @@ class Poset:
     def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:
         self._ontology = ontology
         self._in_parts = in_parts
-        self._implications = Implications(ontology)
+        self._implications = Implications(ontology, PROOFS_MAX if in_parts else inf)
         asked_max = ASKED_MAX if in_parts else inf
         self._index = RootIndex(ontology, self._implications, asked_max, in_parts=in_parts)
         self._unfinished: deque[Iterator[None]] = deque()
@@ -131,6 +133,7 @@ class Poset:
         """Store a subscription; says what must be told upstream. An error changes nothing."""
         if checked_key(key) in self._entries_of_key:
             raise InvalidInputError(f"the key {key!r} is in use: remove it first")
+        self._implications.begin()
         filters = [self._checked(filter) for filter in self._index.held.filters_of(subscription)]
         entries = tuple([self._entry_for(filter) for filter in filters])
         if len(entries) > 1:
@@ -167,6 +170,7 @@ class Poset:
         entries = self._entries_of_key.pop(checked_key(key), None)
         if entries is None:
             raise InvalidInputError(f"no subscription has the key {key!r}")
+        self._implications.begin()
         for entry in entries:
             self._entries[entry].users -= 1
             if not self._entries[entry].users:
@@ -190,10 +194,16 @@ class Poset:
         ['price any']
         """
         steps = self._unfinished.popleft()
+        self._implications.begin()
         for _ in steps:
             self._unfinished.append(steps)
             break
         return self._change()
+
+    @property
+    def spent(self) -> int:
+        """What was spent on proofs so far, in units of about a microsecond."""
+        return self._implications.spent
 
     @property
     def is_renewing(self) -> bool:

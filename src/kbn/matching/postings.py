@@ -208,6 +208,8 @@ class _Atoms:
             if len(self._all) > asked_max:
                 return None
             known = [atom for atom in self._all if implications.implies(atom, conclusion)]
+            if implications.is_spent:
+                return None
             size = bytes_of_all((conclusion,)) + 8 * len(known)
             self._implying.remember(conclusion, known, size)
         return known

@@ -25,6 +25,7 @@ from kbn.filters import (
 )
 from kbn.matching.known_values import KNOWN_BYTES_MAX
 from kbn.matching.memos import Memory
+from kbn.matching.nested_bags import NestedCheck, nested_check
 from kbn.matching.tokens import MEMO_BYTES_MAX, ValueIndex
 from kbn.ontology import Ontology
 
@@ -48,6 +49,7 @@ class ResidualEvaluator:
         self._operands: dict[AnyOperator, _Operands] = {}
         self._memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self._tests: dict[Constraint, BagTest] = {}
+        self._nested: dict[Constraint, NestedCheck | None] = {}
 
     def __reduce__(self) -> tuple[type[ResidualEvaluator], tuple[Ontology]]:
         return ResidualEvaluator, (self._ontology,)  # a reader compiles its own tests
@@ -61,16 +63,32 @@ class ResidualEvaluator:
             return accepts(constraint, bag, self._ontology)
         return test(bag)
 
+    def nested(self, constraint: Constraint) -> NestedCheck | None:
+        """How kernels decide the constraint for many rows, if it is about bags within bags."""
+        if constraint not in self._nested:
+            self._nested[constraint] = nested_check(constraint, self._ontology, self._numbered)
+        return self._nested[constraint]
+
+    def _numbered(
+        self, element: AnyOperator, wanted: Sequence[Any]
+    ) -> tuple[ValueIndex, list[int]]:
+        operands = self._operands_of(element)
+        return operands.index, [operands.number(one) for one in wanted]
+
+    def _operands_of(self, element: AnyOperator) -> _Operands:
+        operands = self._operands.get(element)
+        if operands is None:
+            index = ValueIndex(self._ontology, *self._memories)
+            operands = self._operands[element] = _Operands(element, index)
+        return operands
+
     def _compile(self, constraint: Constraint) -> BagTest:
         parts, operand = split_bag_operator(constraint.operator), constraint.operand
         if parts is None or not isinstance(operand, Bag) or not _is_small(parts[1], operand):
             return lambda bag: accepts(constraint, bag, self._ontology)
         kind, element = parts
         if element not in ORDER_OPERATORS:
-            operands = self._operands.get(element)
-            if operands is None:
-                index = ValueIndex(self._ontology, *self._memories)
-                operands = self._operands[element] = _Operands(element, index)
+            operands = self._operands_of(element)
             numbers = tuple(operands.number(one) for one in operand)
             serve = _served_from_index if kind is Operator.SUB_BAG else _serving_from_index
             return serve(operands.index, numbers, kind is Operator.EQUAL_BAG)

@@ -44,12 +44,14 @@ from kbn.filters import (
     with_known_kind,
 )
 from kbn.matching.affixes import AFFIXES
+from kbn.matching.groups import Array
 from kbn.matching.hierarchy_shares import HierarchyShares, is_about_hierarchy
 from kbn.matching.known_values import KNOWN_BYTES_MAX, KnownValues
 from kbn.matching.memos import ENTRY_BYTES, Memo, Memory
 from kbn.matching.memos import bytes_of as bytes_of_value
 from kbn.matching.metering import Meter, ask_each, costs_of, current
 from kbn.matching.sub_bags import SubBags
+from kbn.matching.text_search import Texts, TextSearch
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
 MEMO_BYTES_MAX = 64 << 20  # of what is remembered of all attributes together
@@ -85,6 +87,7 @@ class ValueIndex:
         self._unlisted: list[tuple[Any, Any, int]] = []
         self._unlisted_bags: list[tuple[Any, Any, int]] = []
         self._has_equal_bags = False
+        self._search: tuple[int, TextSearch] | None = None
         self._registered: list[tuple[Any, Any, int]] = []
         self._memories = (memory, known)
         self._memo: Memo[Any, tuple[int, ...]] = Memo(memory)
@@ -185,6 +188,26 @@ class ValueIndex:
         self._memo.remember(known, found, size)
         return found
 
+    def text_hits(self, texts: Texts) -> tuple[Array, Array, Array] | None:
+        """What each of many texts hits: where its tokens begin and end, and the tokens.
+
+        Texts are searched together; None where that does not tell all.
+        """
+        if self._unlisted or not self._affixes or current() is not None:
+            return None
+        if any(kind is Family.STRING for _, kind in self._orders):
+            return None
+        if self._search is None or self._search[0] != self.version:
+            self._search = self.version, TextSearch(self._affixes)
+        found = self._search[1].hits(texts)
+        if found is None:
+            return None
+        every = self.every_value_hits(Family.STRING)
+        equal = self._equal.get
+        has_texts = any(type(each) is str for each in self._equal)
+        tokens = [equal(text) for text in texts.listed()] if has_texts else []
+        return texts.runs(found, every, tokens)
+
     def element_hits(self, value: Any) -> tuple[int, ...]:
         """The tokens hit by a bag because `value` is in it."""
         return () if self._elements is None else self._elements.hits(value)
@@ -203,6 +226,11 @@ class ValueIndex:
     def has_only_elements(self) -> bool:
         """Whether a bag's hits are the union of its elements' and of what every bag hits."""
         return not (self._has_equal_bags or self._unlisted_bags)
+
+    @property
+    def every_bag_hits_the_same(self) -> bool:
+        """Whether a bag's hits depend on nothing that is in it."""
+        return self._elements is None and self.has_only_elements
 
     def every_value_hits(self, kind: Family) -> list[int]:
         """The tokens that any value of a family hits, whatever it is."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kbn.ontology.differences import new_links
     from kbn.ontology.fetching import is_address
     from kbn.ontology.loading import LEVELS
-    from kbn.ontology.names import NameIndex, fold
+    from kbn.ontology.names import NameIndex, fold, telling_label
     from kbn.ontology.prefixes import full_iri
     from kbn.ontology.proofs import Proofs, Step
     from kbn.ontology.terms import Class, Individual, Property, Term
@@ -43,6 +43,7 @@ __all__ = [
     "is_address",
     "links_between",
     "new_links",
+    "telling_label",
 ]
 
 __getattr__ = on_first_use(
@@ -71,5 +72,6 @@ __getattr__ = on_first_use(
         "is_address": "kbn.ontology.fetching",
         "links_between": "kbn.ontology.chains",
         "new_links": "kbn.ontology.differences",
+        "telling_label": "kbn.ontology.names",
     },
 )

@@ -54,7 +54,11 @@ def unknown_term(
         known_as = " and ".join(sorted(kinds))
         reason = f"the ontology knows <{iri}> as {known_as}, not as {kind}"
         return UnknownTermError(iri, kind=kind, reason=reason)
-    return UnknownTermError(iri, closest=closest_terms(ontology, iri, kind), kind=kind)
+    from kbn.ontology.names import telling_label
+
+    closest = closest_terms(ontology, iri, kind)
+    labels = {one: label for one in closest if (label := telling_label(ontology, one))}
+    return UnknownTermError(iri, closest=closest, kind=kind, labels=labels)
 
 
 def _candidates(ontology: Ontology, kind: str) -> Iterable[str]:

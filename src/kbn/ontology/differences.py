@@ -40,6 +40,8 @@ def new_links(before: Ontology, after: Ontology) -> tuple[Link, ...]:
 def _of_classes(before: Ontology, after: Ontology) -> Iterator[Link]:
     for name in after.classes:
         had = before.ancestors(name)
+        if name in before.unsatisfiable:
+            continue  # it was below everything already
         if name in after.unsatisfiable:
             if name not in before.unsatisfiable:
                 yield Link(name, KIND_OF, NOTHING)

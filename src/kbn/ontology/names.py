@@ -26,7 +26,7 @@ from kbn.ontology.closest import local_name
 from kbn.ontology.compiled import Ontology
 from kbn.ontology.terms import Class, Individual, Property, Term
 
-__all__ = ["NameIndex", "fold"]
+__all__ = ["NameIndex", "fold", "telling_label"]
 
 _KINDS: tuple[type[Term], ...] = (Class, Individual, Property)
 _KIND_NAMES = ("term", *(kind.kind for kind in _KINDS))
@@ -55,6 +55,18 @@ def fold(text: str) -> str:
     if "&" in made:
         made = made.replace("&", " and ")
     return _SEPARATORS.sub(" ", made).strip()
+
+
+def telling_label(ontology: Ontology, iri: str) -> str | None:
+    """The label of a term where it says more than the last part of the IRI.
+
+    >>> telling_label(Ontology.empty(), "urn:x#C03") is None
+    True
+    """
+    label = ontology.label(iri)
+    if label is None or fold(label).replace(" ", "") == fold(local_name(iri)).replace(" ", ""):
+        return None
+    return label
 
 
 class _Entry(NamedTuple):

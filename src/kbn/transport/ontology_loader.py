@@ -90,7 +90,6 @@ class OntologyLoader:
     async def _table_for(self, ontology: Ontology) -> RoutingTable | None:
         """The routing table for an ontology, or None when it is to be made in a turn."""
         broker = self._node.broker
-        # With advertisements it depends on what neighbours say meanwhile.
-        if self._node.settings.advertisements or ontology.digest == broker.ontology_digest:
+        if ontology.digest == broker.ontology_digest:
             return None
         return await asyncio.to_thread(broker.rebuilding(ontology))

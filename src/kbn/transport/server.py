@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from ipaddress import ip_address
@@ -48,6 +50,8 @@ from kbn.transport.urls import Address
 TICK_S = 0.2
 OPENING_BYTES_MAX = 1 << 16  # of a first message: anybody may send that much
 CLOSE_S = 5.0
+ACCEPTED_AT_ONCE = 16  # connections, before the others are served
+WAITING_MAX = 1024  # connections that wait to be accepted
 log = logging.getLogger("kbn.transport")
 
 Observer = Callable[[notes.Note], None]
@@ -112,8 +116,10 @@ class BrokerServer:
             self.listen.host,
             self.listen.port,
             ssl=self.listen.tls,
-            backlog=1024,
+            backlog=ACCEPTED_AT_ONCE,
         )
+        for listening in self._listener.sockets:
+            let_wait(listening.fileno(), WAITING_MAX)
         if not ip_address(self.address.host).is_unspecified:
             self.broker.listens_at(self.url)
         self._step(lambda: self.node.start(now()))
@@ -361,6 +367,15 @@ class BrokerServer:
         else:
             self._events.insert(0, events.AccessChanged())  # all of this turn obeys it
             self._have_turn()
+
+
+def let_wait(listening: int, connections: int) -> None:
+    """Have the system keep so many connections until they are accepted.
+
+    To asyncio that is the same number as how many it accepts at once, before anybody is served.
+    """
+    with socket.socket(fileno=os.dup(listening)) as same:
+        same.listen(connections)
 
 
 def _change(

@@ -287,8 +287,8 @@ class ClientCore:
                     self._sessions.effects.append(Confirmed(what, id))
             case BarrierReached(number):
                 self._barrier_reached(number, session)
-            case Left(number):
-                self._left(Request("leave", number), session)
+            case Left(number, dropped):
+                self._left(Request("leave", number), session, dropped)
             case AdminReply(number, body):
                 if self._sessions.answered(Request("admin-request", number), session):
                     self._sessions.effects.append(Confirmed("admin-request", number, body))
@@ -452,9 +452,11 @@ class ClientCore:
             self._sessions.effects.append(Failed("publish", each, kind, reason, durable=True))
         self._mover.go_when_stored()
 
-    def _left(self, request: Request, session: BrokerSession) -> None:
+    def _left(self, request: Request, session: BrokerSession, dropped: int) -> None:
         if not self._sessions.answered(request, session):
             return
+        if dropped > session.inbox.dropped:
+            self._handover.lost(dropped, session)
         if session is self._sessions.home:
             self._sessions.effects.append(Confirmed(*request))
         else:

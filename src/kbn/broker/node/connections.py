@@ -39,6 +39,8 @@ class NodeConnection:
     is_superseded: bool = False  # the peer has come again: what still comes here is not for us
     is_stalled: bool = False
     is_paused: bool = False
+    spent: float = 0.0  # see `shares.py`
+    last_spent: int = 0
 
     @property
     def is_open_to_anybody(self) -> bool:

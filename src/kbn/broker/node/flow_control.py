@@ -67,7 +67,7 @@ class FlowControl:
             return
         if session.room_bytes <= 0:
             # No new credit, but a reason to look whether something waits for this client.
-            self._batch.arrived.append((Credit(0), peer))
+            self._batch.add([Credit(0)], peer)
         session.room_bytes = max(1, self._room_bytes - waiting_bytes)
 
     def is_cut_short(self, connection: NodeConnection) -> bool:

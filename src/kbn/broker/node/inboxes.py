@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from kbn.broker.node.connections import NodeConnection
 
 FRAMES_AT_ONCE = 32
+FRAMES_TOGETHER = 512  # of all connections; where very many wait, each gets less at once
+FRAMES_AT_LEAST = 16
 FRAMES_ALONE = 128  # of a connection, while nothing waits on another
+BYTES_AT_ONCE = 1 << 14  # of a connection, and a frame
 FRAMES_MAX = 512
 BYTES_MAX = 1 << 17
 
@@ -59,10 +62,14 @@ class Inbox:
         ([b'a', b'b'], [b'c'], Closed(connection=1))
         """
         found: list[bytes] = []
-        items = self.items
+        items, size = self.items, 0
         while items and len(found) < at_most and type(items[0]) is bytes:
-            found.append(items.popleft())  # type: ignore[arg-type]
-        self.size -= sum(map(len, found))
+            frame: bytes = items.popleft()  # type: ignore[assignment]
+            found.append(frame)
+            size += len(frame)
+            if size >= BYTES_AT_ONCE:
+                break
+        self.size -= size
         return found
 
     def take_event(self) -> Broken | Closed | None:
@@ -90,7 +97,10 @@ class Inboxes:
     @property
     def frames_at_once(self) -> int:
         """How many frames to take of the connection that is in turn."""
-        return FRAMES_AT_ONCE if self._turns else FRAMES_ALONE
+        others = len(self._turns)
+        if not others:
+            return FRAMES_ALONE
+        return max(FRAMES_AT_LEAST, min(FRAMES_AT_ONCE, FRAMES_TOGETHER // others))
 
     def put(self, connection: NodeConnection, item: list[bytes] | Broken | Closed) -> None:
         """Something came on a connection."""

@@ -10,6 +10,7 @@ Its parts write to one `Turn`:
     Inboxes        what has arrived and waits for its turn                     inboxes.py
     Introductions  first messages: whose connection it is, who may come in     introductions.py
     Reading        what the frames of a known peer say                         reading.py
+    Shares         who is served first                                         shares.py
     Batch          messages that the broker handles together                   batch.py
     Neighbourhood  links to dial, crossing connections, known peers, moves     neighbourhood.py
     FlowControl    who is sent how much                                        flow_control.py
@@ -57,6 +58,7 @@ from kbn.broker.node.neighbourhood import Neighbourhood
 from kbn.broker.node.reading import Reading
 from kbn.broker.node.sending import Sending
 from kbn.broker.node.settings import NodeSettings
+from kbn.broker.node.shares import Shares
 from kbn.broker.node.turn import Turn
 from kbn.broker.node.turn_counts import TurnCounts
 from kbn.broker.node.work_rates import WorkRates
@@ -70,6 +72,9 @@ LATE_S = 2.0
 
 # Of a turn's work: how far long work goes, and messages; deliveries may spend the rest.
 CHORES_SHARE, MESSAGES_SHARE = 0.25, 0.75
+# What messages and deliveries get at least, when something before them took more than its share;
+# and what is spent at most for reading messages before they are handled.
+SHARE_MIN, READING_SHARE = 0.2, 0.25
 
 
 class Node:
@@ -90,9 +95,10 @@ class Node:
         self.turns = TurnCounts()
         self._turn = turn = Turn(now)
         self._ticked_at = now
+        self._shares = Shares(settings.server_limits.turn_work)
         self._inboxes = Inboxes()
         self._rates = WorkRates(broker.clients)
-        self._batch = batch = Batch(broker, connections, turn, self._charge)
+        self._batch = batch = Batch(broker, connections, turn, self._shares, self._charge)
         broker.charge_to(self._charge)
         self._neighbours = near = Neighbourhood(settings, broker, self.store, connections, jitter)
         self._flow = flow = FlowControl(settings.server_limits, broker.clients, connections, batch)
@@ -130,13 +136,13 @@ class Node:
         self._turn.now = now
         work = self.broker.work
         work.begin()
+        work.allow(CHORES_SHARE)
         for event in happened:
             self._happened(event)
-        work.allow(CHORES_SHARE)
         self._work_on_chores()
-        work.allow(MESSAGES_SHARE)
+        work.allow(MESSAGES_SHARE, at_least=SHARE_MIN)
         self._handle_messages()
-        work.allow(1.0)
+        work.allow(1.0, at_least=SHARE_MIN)
         self._turn.sends += self.broker.deliver(now)
         for request in self._turn.take_unlinks():
             self._unlink(request)
@@ -213,15 +219,15 @@ class Node:
 
     def _handle_messages(self) -> None:
         """Handle what waits, batch by batch, until the turn has done enough."""
-        self._batch.run()
-        work = self.broker.work
-        while self._inboxes and not work.is_spent:
-            before = work.done
+        work, batch = self.broker.work, self._batch
+        while (batch or self._inboxes) and not work.is_spent:
+            before, batch.taken = work.done, 0
+            enough = min(work.limit, work.done + READING_SHARE * work.budget)
             for connection in self._inboxes.in_turn():
                 self._take_from(connection)
-                if self._batch.is_full or work.is_spent:
+                if batch.is_full or work.done >= enough:
                     break
-            self._batch.run()
+            batch.run()
             if work.done == before:
                 return  # what waits must wait for what is being done
 
@@ -230,7 +236,7 @@ class Node:
         inbox, peer = connection.inbox, connection.peer
         if connection.is_closing:
             inbox.drop_frames()
-        elif peer is not None and peer in self.broker.busy_with:
+        elif peer is not None and (peer in self.broker.busy_with or self._batch.has_from(peer)):
             return
         elif peer is not None and self._rates.must_rest(peer, self._turn.now):
             self._inboxes.rest(connection)
@@ -239,8 +245,11 @@ class Node:
         if frames:
             before = self.broker.work.done
             self._handle_frames(connection, frames)
+            spent = self.broker.work.done - before
             if peer is not None:
-                self._charge(peer, self.broker.work.done - before)
+                self._charge(peer, spent)
+            else:
+                self._shares.charge(connection, spent)
             self.connections.pause_or_resume(connection)
         elif inbox and (peer is None or not self._batch.has_from(peer)):
             self.broker.work.done += MESSAGE
@@ -252,6 +261,9 @@ class Node:
 
     def _charge(self, peer: Peer, units: int) -> None:
         self._rates.charge(peer, units, self._turn.now)
+        connection = self.connections.bound.get(peer)
+        if connection is not None:
+            self._shares.charge(connection, units)
 
     def _has_rested(self, connection: NodeConnection) -> bool:
         peer = connection.peer
@@ -278,6 +290,7 @@ class Node:
             id, stage, address, link, certificate, self._turn.now, self._turn.now
         )
         self.connections.all[id] = connection
+        self._shares.begin(connection)
         limit = self.settings.server_limits.connections
         if link is not None:
             self._neighbours.links.opened(link, self._turn.now)

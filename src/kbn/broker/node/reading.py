@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbn.broker.messages import Bye, Connect, Greet, Peer, Refused
+from kbn.broker.messages import AnyMessage, Bye, Connect, Greet, Peer, Refused
 from kbn.broker.node.batch import Batch
 from kbn.broker.node.connections import NodeConnection, NodeConnections
 from kbn.broker.node.events import Unlink
@@ -45,8 +45,8 @@ class Reading:
     def read(self, connection: NodeConnection, peer: Peer, frames: list[bytes]) -> None:
         """Add what the frames say to the batch, as far as they can be understood."""
         decode: Any = decode_from_client if peer.kind == "client" else decode_between_brokers
-        arrived, work = self._batch.arrived, self._work
-        body = b""
+        messages: list[AnyMessage] = []
+        work, body = self._work, b""
         try:
             if connection.is_older:
                 frames = [each for each in map(self._newer, frames) if each is not None]
@@ -55,10 +55,11 @@ class Reading:
                 message = decode(body)
                 if type(message) in LOOKED_AT:
                     self._look_at(message, connection, peer)
-                arrived.append((message, peer))
+                messages.append(message)
         except FrameError as error:
             if not self._is_refusal(connection, body):
                 self._connections.refuse(connection, str(error), FrameError.__name__)
+        self._batch.add(messages, peer)
 
     def _newer(self, body: bytes) -> bytes | None:
         """A message of the version before in the form of the newest."""

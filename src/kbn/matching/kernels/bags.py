@@ -203,8 +203,18 @@ def _sort_numbers(row, family, elements, room):
 @njit(cache=True)
 def _in_order(rule, size, numbers, rules, room):
     """Whether the bag of `size` elements, `numbers` of them sorted in `room`, fits the rule."""
-    start, count = rules.want_start[rule], rules.want_start[rule + 1] - rules.want_start[rule]
+    start, end = rules.want_start[rule], rules.want_start[rule + 1]
     kind, order = rules.kind[rule], rules.order[rule]
+    return in_sorted_order(kind, order, start, end, size, numbers, rules.bounds, rules.rests, room)
+
+
+@njit(cache=True)
+def in_sorted_order(kind, order, start, end, size, numbers, bounds, rests, room):
+    """Whether a bag stands in the relation `kind` to the sorted bounds[start:end], under an order.
+
+    `numbers` of its `size` elements can be ordered; they are sorted in `room`.
+    """
+    count = end - start
     if kind == SUPER:
         pairs = count
         if numbers < count:
@@ -218,9 +228,7 @@ def _in_order(rule, size, numbers, rules, room):
     for j in range(pairs):
         mine = numbers - 1 - j if largest_first else j
         theirs = start + (count - 1 - j if largest_first else j)
-        if not _before(
-            room.values[mine], room.rests[mine], rules.bounds[theirs], rules.rests[theirs], order
-        ):
+        if not _before(room.values[mine], room.rests[mine], bounds[theirs], rests[theirs], order):
             return False
     return True
 

@@ -51,3 +51,19 @@ def merge_by_event(found, found_start, more, owner):
         merged[fill[owner[i]]] = more[i]
         fill[owner[i]] += 1
     return merged, starts
+
+
+@njit(cache=True)
+def runs_of_pairs(left, right, count):
+    """Pairs as runs: where those of each left number begin and end, and their right numbers."""
+    bounds = np.zeros(count + 1, np.int64)
+    for i in range(left.shape[0]):
+        bounds[left[i] + 1] += 1
+    for i in range(count):
+        bounds[i + 1] += bounds[i]
+    fill = bounds.copy()
+    items = np.empty(right.shape[0], np.int64)
+    for i in range(left.shape[0]):
+        items[fill[left[i]]] = right[i]
+        fill[left[i]] += 1
+    return bounds, items

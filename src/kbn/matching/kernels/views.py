@@ -159,6 +159,42 @@ class Rules(NamedTuple):
     rests: Any
 
 
+class NestedBags(NamedTuple):
+    """Bags within bags, a row each, and what their elements satisfy.
+
+    The inner bags of row r are row_start[r]:row_start[r + 1]; the elements of inner bag b are
+    codes[inner_start[b]:inner_start[b + 1]], numbers of values; else as in `Elements`.
+    """
+
+    row_start: Any
+    inner_start: Any
+    codes: Any
+    token_start: Any
+    token_end: Any
+    tokens: Any
+    family: Any
+    values: Any
+    rests: Any
+
+
+class NestedRule(NamedTuple):
+    """A composite over a composite: the operand's inner bags are group_start[g]:group_start[g + 1].
+
+    Those are numbers of wants or, under an order, sorted bounds.
+    """
+
+    outer: int
+    inner: int
+    negated: bool
+    inner_negated: bool
+    order: int
+    family: int
+    group_start: Any
+    wants: Any
+    bounds: Any
+    rests: Any
+
+
 class SubBagArrays(NamedTuple):
     """The sub-bag constraints (see `sub_bags.py`); the first `built` have postings and rows."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kbn.ontology import Ontology
+from kbn.ontology import Ontology, telling_label
 from kbn.spark.pipeline.stages import Job
 from kbn.spark.pipeline.state import State
 
@@ -116,7 +116,8 @@ def _filters(wanted: DataFrame, ontology: Ontology) -> pa.Table:
 
 
 def short_filter(text: str, ontology: Ontology) -> str:
-    """A filter with CURIEs in place of IRIs, which for known terms also say the kind.
+    """A filter with CURIEs in place of IRIs, which for known terms also say the kind, and with
+    the label of a term where that says more.
 
     >>> short_filter("topic @= class(<urn:x>)", Ontology.empty())
     'topic @= class(<urn:x>)'
@@ -124,8 +125,9 @@ def short_filter(text: str, ontology: Ontology) -> str:
 
     def short(found: re.Match[str]) -> str:
         iri = found[1] or found[2]
-        name = ontology.shorten(iri)
-        return found[0] if name == iri else name
+        name, label = ontology.shorten(iri), telling_label(ontology, iri)
+        shown = found[0] if name == iri else name
+        return shown if label is None else f"{shown} ({label})"
 
     return _TERM.sub(short, text)
 
