@@ -49,6 +49,7 @@ COMMANDS = [
     ["ontology", "compile"],
     ["ontology", "show"],
     ["ontology", "explain"],
+    ["ontology", "diff"],
     ["ontology", "medoid"],
     ["ontology", "clusters"],
     ["lab", "list"],
