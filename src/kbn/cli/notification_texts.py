@@ -109,7 +109,8 @@ def read_notification(text: str) -> Notification:
     except UnicodeEncodeError:
         raise InvalidInputError("not UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise InvalidInputError(f"not JSON: {error}") from None
+        looks = "" if text.lstrip().startswith("{") else '; a notification looks like {"price": 5}'
+        raise InvalidInputError(f"not JSON: {error}{looks}") from None
     except RecursionError:
         raise json_depth_error() from None
     return Notification.from_json(data)

@@ -166,9 +166,9 @@ class Encoder:
             return (axis, flags, *interval.high)
         return (axis, OPEN * interval.low_open | INT * interval.low_is_int, *interval.low)
 
-    def axis(self, attribute: str, kind: Family) -> int:
+    def axis(self, attribute: str, family: Family) -> int:
         """The number of an attribute's axis, made when it is new."""
-        key = (attribute, kind)
+        key = (attribute, family)
         found = self.axes.get(key)
         if found is None:
             if len(self.axes) >= _AXES_MAX:
@@ -190,14 +190,14 @@ class Encoder:
         operand: Any = constraint.operand
         type_ = operand.__class__
         if type_ is float or type_ is int:
-            kind, bound = Family.NUMBER, as_pair(operand)
+            family, bound = Family.NUMBER, as_pair(operand)
         elif type_ is datetime:
-            kind, bound = Family.TIME, as_pair(microseconds(operand))
+            family, bound = Family.TIME, as_pair(microseconds(operand))
         else:
             return False
-        axis = self.axes.get((constraint.attribute, kind))
+        axis = self.axes.get((constraint.attribute, family))
         if axis is None:
-            axis = self.axis(constraint.attribute, kind)
+            axis = self.axis(constraint.attribute, family)
         interval = intervals.get(axis)
         if interval is None:
             interval = intervals[axis] = Interval()
@@ -248,13 +248,14 @@ class Encoder:
     def _compile_bag(self, constraint: Constraint) -> Parts:
         attribute = constraint.attribute
         bag: Any = constraint.operand
-        kind, element = bag_relation(constraint.operator, bag) or (Operator.EQUAL_BAG, Operator.EQ)
-        if kind is Operator.EQUAL_BAG and element is Operator.EQ and len(bag) > ELEMENT_TOKENS_MAX:
+        equal = (Operator.EQUAL_BAG, Operator.EQ)
+        relation, element = bag_relation(constraint.operator, bag) or equal
+        if (relation, element) == equal and len(bag) > ELEMENT_TOKENS_MAX:
             return Parts(tokens=(self.table.token(attribute, constraint.operator, bag),))
-        if _is_residual(kind, element, bag):
+        if _is_residual(relation, element, bag):
             present = self.table.family_token(attribute, Family.BAG)
             return Parts(tokens=(present,), residuals=(self.residual(constraint),))
-        if kind is Operator.SUB_BAG:
+        if relation is Operator.SUB_BAG:
             return Parts(tokens=(self.table.token(attribute, constraint.operator, bag),))
         # A super-bag, or an equal bag, has for each wanted element one that satisfies it.
         plain = element is Operator.EQ
@@ -263,7 +264,7 @@ class Encoder:
             sorted({self.table.element_token(attribute, wanted, q) for q in _hardest(element, bag)})
             or (self.table.family_token(attribute, Family.BAG),)
         )
-        exact = kind is Operator.SUPER_BAG and (
+        exact = relation is Operator.SUPER_BAG and (
             len(bag) <= 1 or (plain and len(tokens) == len(bag) and not bag.bare)
         )
         return Parts(tokens=tokens, residuals=() if exact else (self.residual(constraint),))
@@ -286,7 +287,7 @@ def _pack(
 ELEMENT_TOKENS_MAX = 64
 
 
-def _is_residual(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
+def _is_residual(relation: Operator, element: AnyOperator, bag: Bag) -> bool:
     """Whether tokens for the elements would cost more than they spare.
 
     A value hits as many bounds as are beyond it, and a nested element must be asked one by one.
@@ -294,7 +295,7 @@ def _is_residual(kind: Operator, element: AnyOperator, bag: Bag) -> bool:
     if split_bag_operator(element) is not None:
         return True
     if element in ORDER_OPERATORS:
-        return kind is Operator.SUB_BAG
+        return relation is Operator.SUB_BAG
     return element is not Operator.EQ and len(bag) > ELEMENT_TOKENS_MAX
 
 
@@ -365,8 +366,8 @@ class Decoder:
         for token in tokens:
             constraint = table.constraints[token]
             if constraint is None:
-                attribute, kind = table.families[token]
-                if (attribute, kind) not in said and kind is Family.BAG:
+                attribute, family = table.families[token]
+                if (attribute, family) not in said and family is Family.BAG:
                     plain.append(Constraint(attribute, Operator.SUPER_BAG, Bag()))
             elif constraint.operator is Operator.SUPER_BAG and not _holds_bare(constraint):
                 bags.setdefault(constraint.attribute, []).extend(_items(constraint))
@@ -382,29 +383,29 @@ class Decoder:
             word, low, high = _RANGE.unpack(
                 array("q", (int(w) for w in words[position : position + 3])).tobytes()
             )
-            attribute, kind = axes[word & 0xFFFFFF]
+            attribute, family = axes[word & 0xFFFFFF]
             interval = Interval.unpack(word, low, high)
-            constraints += _bounds(attribute, kind, interval)
+            constraints += _bounds(attribute, family, interval)
             position += 3
         return constraints
 
 
-def _bounds(attribute: str, kind: Family, interval: Interval) -> list[Constraint]:
+def _bounds(attribute: str, family: Family, interval: Interval) -> list[Constraint]:
     """One constraint per finite side; `>= -inf` stands in where neither side is."""
     found = []
     if interval.low != LOWEST or interval.low_open:
         operator = Operator.GT if interval.low_open else Operator.GE
-        bound = _operand(kind, interval.low, interval.low_is_int)
+        bound = _operand(family, interval.low, interval.low_is_int)
         found.append(Constraint(attribute, operator, bound))
     if interval.high != HIGHEST or interval.high_open:
         operator = Operator.LT if interval.high_open else Operator.LE
-        bound = _operand(kind, interval.high, interval.high_is_int)
+        bound = _operand(family, interval.high, interval.high_is_int)
         found.append(Constraint(attribute, operator, bound))
     return found or [Constraint(attribute, Operator.GE, -INFINITY)]
 
 
-def _operand(kind: Family, pair: tuple[float, int], is_int: bool) -> Any:
-    if kind is Family.TIME:
+def _operand(family: Family, pair: tuple[float, int], is_int: bool) -> Any:
+    if family is Family.TIME:
         return EPOCH + (int(pair[0]) + pair[1]) * MICROSECOND
     return int(pair[0]) + pair[1] if is_int else pair[0]
 

@@ -15,16 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError, KbnError
-from kbn.filters import Notification, explain
 from kbn.matching import (
     TERM_KIND_METADATA,
-    AttributeColumn,
     GroupCounts,
     StoreView,
     table_from_json,
 )
-from kbn.ontology import Ontology
 from kbn.spark.columns import COUNTS, WHY
+from kbn.spark.explainer import Explainer
 from kbn.spark.worker_view import WORKER_VIEW
 
 SHARD = "_shard"
@@ -105,12 +103,12 @@ class MatchJob:
             for counted in view.counts(table):
                 yield _counts(ids, counted)
             return
-        explain = _Explainer(view, table) if self.why else None
+        explainer = Explainer(view, table) if self.why else None
         for rows, subscription, subscriber in view.pairs(table):
             columns = [ids.take(pa.array(rows)), subscription, subscriber]
             names = ["notification", "subscription", "subscriber"]
-            if explain is not None:
-                columns.append(explain(rows, subscription))
+            if explainer is not None:
+                columns.append(explainer(rows, subscription))
                 names.append(WHY.name)
             yield pa.record_batch(columns, names=names)
 
@@ -125,31 +123,6 @@ def _counts(ids: pa.Array, counted: GroupCounts) -> pa.RecordBatch:
     lists = pa.ListArray.from_arrays(counted.starts.astype(np.int32), structs)
     columns = [ids.slice(counted.first, rows), totals, lists]
     return pa.record_batch(columns, names=COUNTS.fieldNames())
-
-
-class _Explainer:
-    """Says why rows of a table match subscriptions; asks the plain evaluator, pair by pair."""
-
-    def __init__(self, view: StoreView, table: pa.Table) -> None:
-        self._view = view
-        self._columns = {
-            name: AttributeColumn(table.field(name), table[name])
-            for name in table.column_names
-            if name
-        }
-
-    def __call__(self, rows: Any, subscriptions: pa.Array) -> pa.Array:
-        pairs = zip(rows.tolist(), subscriptions.to_pylist(), strict=True)
-        return pa.array([self._why(row, name) for row, name in pairs], pa.list_(pa.string()))
-
-    def _why(self, row: int, subscription: Any) -> list[str]:
-        values = {name: column.value(row) for name, column in self._columns.items()}
-        notification = Notification({k: v for k, v in values.items() if v is not None})
-        return explain(
-            self._view.subscription(subscription),
-            notification,
-            self._view.ontology or Ontology.empty(),
-        ).reasons
 
 
 def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]]:

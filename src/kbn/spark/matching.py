@@ -55,7 +55,7 @@ def match(
     {"kbn": "class"}. Subscriptions are a table, which is compiled now, or a compiled store.
 
     The result has the columns notification, subscription and subscriber. `why` adds the reasons,
-    one per constraint; it asks the plain evaluator about every pair, so it is slow. With
+    one per constraint; each distinct one is worked out once. With
     `expand=False` the result has one row per notification: the distinct filters it satisfies, and
     the number of subscriptions with each. With `by_shard`, a task reads one shard only.
 
