@@ -146,3 +146,32 @@ def test_an_order_with_a_stranger_is_refused_with_its_line(
     listed.write_bytes(b"\xff\xfe")
     assert main(["ontology", "clusters", "animals", "--order", str(listed)]) == 2
     assert "not UTF-8" in capsys.readouterr().err
+
+
+def test_weights_and_ties_of_the_map_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    def medoid(*options: str) -> Any:
+        return told(capsys, "medoid", "animals", "-t", "Cats,Dogs", *options)["cost"]
+
+    assert medoid() == 200
+    assert medoid("--weights", "to_superclass=30,to_subclass=20") == 40
+    alone = ("medoid", "animals", "-t", "Food,Gus")
+    assert told(capsys, *alone)["medoid"] == ANIMALS + "Gus"
+    assert told(capsys, *alone, "--ties", "class-first")["medoid"] == ANIMALS + "Food"
+
+
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        ("to_superclass=0", "from 1 to 100, not 0"),
+        ("to_superclas=30", "did you mean 'to_superclass'?"),
+        ("to_related", "is written to_related=30"),
+        ("to_related=1.5", "a whole number"),
+        ("to_related=1,to_related=2", "twice"),
+    ],
+)
+def test_a_wrong_weight_is_refused_with_a_reason(
+    capsys: pytest.CaptureFixture[str], weights: str, reason: str
+) -> None:
+    arguments = ["ontology", "medoid", "animals", "-t", "Cats", "--weights", weights]
+    assert main(arguments) == 2
+    assert reason in capsys.readouterr().err

@@ -56,7 +56,7 @@ def animals() -> SemanticMap:
         ("Cats", "Animal", 100, 100),
         ("Burmese", "Animal", 200, 200),
         ("Cats", "Dogs", 200, 200),
-        ("Human", "Person", 1, 1),
+        ("Human", "Person", 0, 0),  # 1 in the text; here what is the same is one node
         ("JackRussell", "Gus", 1, NO_WAY),
         ("Dogs", "Tillie", 101, NO_WAY),
         ("Tillie", "Dixie", 1, 1),
@@ -79,7 +79,7 @@ def test_the_weights_can_be_set_between_1_and_100() -> None:
     assert (easy_up.term, easy_up.cost) == (animal("Cats"), 1 + 100)
     for wrong in (0, 101):
         with pytest.raises(InvalidInputError, match="from 1 to 100"):
-            Weights(to_equivalent=wrong)
+            Weights(to_related=wrong)
 
 
 def test_every_term_of_a_subscribers_filters_is_in_its_query_set() -> None:

@@ -12,7 +12,7 @@ from statistics import pstdev
 from typing import NamedTuple
 
 from kbn.ontology import Ontology
-from kbn.placement import Weights
+from kbn.placement import Ties, Weights
 
 Graph = Mapping[str, Mapping[str, int]]
 
@@ -26,7 +26,10 @@ class Expected(NamedTuple):
 
 
 def map_of(ontology: Ontology, weights: Weights) -> dict[str, dict[str, int]]:
-    """The edges as the design lists them; the lightest between two nodes counts."""
+    """The edges as the design lists them; the lightest between two names counts.
+
+    What is the same is 0 apart: names that are 0 apart both ways are those of one node.
+    """
     graph: dict[str, dict[str, int]] = {
         iri: {} for iri in (*ontology.classes, *ontology.individuals)
     }
@@ -40,7 +43,7 @@ def map_of(ontology: Ontology, weights: Weights) -> dict[str, dict[str, int]]:
             edge(child, iri, weights.to_superclass)
             edge(iri, child, weights.to_subclass)
         for other in ontology.equivalents(iri):
-            edge(iri, other, weights.to_equivalent)
+            edge(iri, other, 0)
     for iri in ontology.individuals:
         for kind in ontology.direct_types(iri):
             edge(kind, iri, weights.to_instance)
@@ -49,7 +52,7 @@ def map_of(ontology: Ontology, weights: Weights) -> dict[str, dict[str, int]]:
                 edge(iri, other, weights.to_related)
                 edge(other, iri, weights.to_related)
         for other in ontology.same_as(iri):
-            edge(iri, other, weights.to_related)
+            edge(iri, other, 0)
     return graph
 
 
@@ -70,18 +73,23 @@ def all_distances(graph: Graph) -> dict[str, dict[str, int]]:
 
 
 def medoid(
-    between: Mapping[str, Mapping[str, int]], query: list[str], classes: Iterable[str]
+    between: Mapping[str, Mapping[str, int]],
+    query: list[str],
+    classes: Iterable[str],
+    ties: Ties = Ties.INDIVIDUAL_FIRST,
 ) -> Expected:
-    """The medoid of the nodes of `query`, repeats counted."""
+    """The medoid of the names in `query`, repeats counted; it has the least of its own names."""
     if not query:
         return Expected(None, 0.0, 0, 0, 0)
     of_kind = set(classes)
 
-    def rank(node: str) -> tuple[object, ...]:
-        found = [between[node][q] for q in query if q in between[node]]
+    def rank(one: str) -> tuple[object, ...]:
+        names = {other for other, way in between[one].items() if way == 0}
+        found = [between[one][q] for q in query if q in between[one]]
         # With number and sum equal, squares order as the spread does, and are exact.
         squares = sum(d**2 for d in found)
-        return -len(found), sum(found), squares, node not in query, node not in of_kind, node
+        is_second = bool(names & of_kind) is (ties is Ties.INDIVIDUAL_FIRST)
+        return -len(found), sum(found), squares, not names & {*query}, is_second, one
 
     best = min(between, key=rank)
     found = [between[best][q] for q in query if q in between[best]]

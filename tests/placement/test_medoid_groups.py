@@ -70,7 +70,10 @@ def test_the_answer_is_a_partition_and_does_not_depend_on_the_order(seed: int) -
         count = rng.randint(1, 6)
         found = group_by_medoid(given, a_map("conference"), count)
         assert len(found) == count
-        assert sum((Counter(one.members) for one in found), Counter()) == Counter(given)
+        named: Counter[str] = Counter()
+        for iri, times in given.items():  # by the names of their nodes: some are the same
+            named[a_map("conference").name(a_map("conference").node(iri))] += times
+        assert sum((Counter(one.members) for one in found), Counter()) == named
         shuffled = dict(rng.sample(sorted(given.items()), len(given)))
         assert group_by_medoid(shuffled, a_map("conference"), count) == found
         for one in found:

@@ -24,7 +24,7 @@ from tests.placement.test_semantic_map import (
 from kbn.data import namespace, path
 from kbn.errors import InvalidInputError, LimitError
 from kbn.ontology import Class, Ontology
-from kbn.placement import Medoid, RunningMedoid, SemanticMap, Weights
+from kbn.placement import Medoid, RunningMedoid, SemanticMap, Ties, Weights
 from kbn.placement.finding import MedoidFinder
 from kbn.placement.running_medoid import PENDING_MAX
 
@@ -134,7 +134,7 @@ def test_a_conference_that_changes_all_the_time_always_knows_its_medoid(
     room_bytes: int, seed: int
 ) -> None:
     rng = random.Random(f"{seed} {room_bytes}")
-    semantic_map = SemanticMap(a_map("conference").ontology, Weights(100, 30, 1, 1, 7))
+    semantic_map = SemanticMap(a_map("conference").ontology, Weights(100, 30, 1, 7))
     # With little room the map forgets rows, with none it searches for them each time.
     semantic_map.finder = MedoidFinder(semantic_map.finder.graph, room_bytes)
     ontology = semantic_map.ontology
@@ -152,14 +152,14 @@ def test_on_random_ontologies_it_is_what_is_found_from_scratch(number: int) -> N
         place = Path(folder) / "random.ttl"
         place.write_text(PREFIXES + written.to_turtle(), encoding="utf-8")
         ontology = Ontology.load(place, rng.choice(["none", "rdfs"]), cache=False)
-    weights = Weights(*(rng.choice([1, 2, 100]) for _ in range(5)))
-    semantic_map = SemanticMap(ontology, weights)
+    weights = Weights(*(rng.choice([1, 2, 100]) for _ in range(4)))
+    semantic_map = SemanticMap(ontology, weights, rng.choice(list(Ties)))
     names = [T + name for name in (*CLASSES, *INDIVIDUALS, *PROPERTIES, "Stranger", "Other")]
     follow(RunningMedoid(semantic_map), semantic_map, names, rng, changes=40)
 
 
 def a_map_like(semantic_map: SemanticMap) -> SemanticMap:
-    return SemanticMap(semantic_map.ontology, semantic_map.weights)
+    return SemanticMap(semantic_map.ontology, semantic_map.weights, semantic_map.ties)
 
 
 def follow(

@@ -17,7 +17,7 @@ from kbn.data import namespace, path
 from kbn.errors import InvalidInputError
 from kbn.filters.bulk import BulkReader
 from kbn.ontology import Ontology
-from kbn.placement import SemanticMap, Weights, clusters
+from kbn.placement import MapSettings, SemanticMap, Weights, clusters
 from kbn.spark.columns import INTERESTS, MEDOIDS, NOTIFICATIONS, SUBSCRIPTIONS
 from kbn.spark.medoids import (
     find_medoids,
@@ -103,7 +103,7 @@ def test_batches_are_worked_on_in_lots() -> None:
     kind = pa.list_(pa.struct([("term", pa.string()), ("times", pa.int64())]))
     schema = pa.schema([("client", pa.string()), ("mentions", kind)])
     batches = pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=3)
-    found = list(find_medoids(batches, ontology_path(conference()), None, lot_size=4))
+    found = list(find_medoids(batches, ontology_path(conference()), MapSettings(), lot_size=4))
     assert [len(batch) for batch in found] == [6, 3]
     assert [row["client"] for batch in found for row in batch.to_pylist()] == [
         f"c{n}" for n in range(9)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbn.cli.logs import Logs
+from kbn.cli.map_options import MapOptions
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
@@ -237,6 +238,7 @@ class BrokerOptions:
             "--trigger", metavar="URL", help="Report to this trigger broker, and be managed."
         ),
     ] = None
+    semantic_map: MapOptions
     limit: Annotated[
         list[str],
         typer.Option("--limit", metavar="NAME=N", help="Change a limit; a wrong name lists them."),
@@ -268,6 +270,8 @@ class BrokerOptions:
             raise typer.BadParameter(f"--ontology-folder {folder}: there is no such folder")
         if not self.name and self.port == 0 and self.store is not None:
             raise typer.BadParameter("with a --store and --port 0, give a --name")
+        if self.trigger is None and self.semantic_map.are_given:
+            raise typer.BadParameter("--weights and --ties are for a broker with a --trigger")
 
 
 @with_options
@@ -304,6 +308,7 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
 
     if options.trigger is not None:
         parse_url(options.trigger)
+        options.semantic_map.settings()
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     settings = _node_settings(options)
     _warm_up()
@@ -321,7 +326,13 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         folder=OntologyFolder(options.ontology_folder),
     )
     if options.trigger is not None:
-        Reporting(server.server, options.trigger, token=options.token, tls=listen.link_tls)
+        Reporting(
+            server.server,
+            options.trigger,
+            token=options.token,
+            tls=listen.link_tls,
+            settings=options.semantic_map.settings(),
+        )
     return server
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kbn.cli.map_options import MapOptions
 from kbn.cli.ontology import Files, Reading, find_term, named
 from kbn.cli.options import with_options
 from kbn.cli.output import (
@@ -23,7 +24,7 @@ from kbn.wording import counted
 
 if TYPE_CHECKING:
     from kbn.ontology import Ontology
-    from kbn.placement import Medoid
+    from kbn.placement import Medoid, SemanticMap
 
 # How many members of a cluster a table names before it says how many more there are.
 MEMBERS_SHOWN = 8
@@ -57,6 +58,7 @@ def medoid(
             help="Take the terms of this subscription. May be repeated.",
         ),
     ] = None,
+    semantic_map: MapOptions,
     reading: Reading,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -69,14 +71,17 @@ def medoid(
     Examples:
       kbn ontology medoid animals --terms JackRussell,Gus
       kbn ontology medoid podcast --filter 'category #>/@> {podcast:Technology}'
+      kbn ontology medoid animals --terms Cats,Dogs --weights to_superclass=30
     """
     if not terms and not filters:
         raise typer.BadParameter("there is nothing to find the medoid of: add --terms or --filter")
+    settings = semantic_map.settings()
     ontology = reading.load(files)
     counted_terms = Counter(_terms(ontology, terms or [], filters or []))
     if not counted_terms:
         raise InvalidInputError("the filters name no terms, so they have no medoid")
-    told = _medoid_told(ontology, counted_terms)
+    remark_on_compiling_placement()
+    told = _medoid_told(settings.map_of(ontology), counted_terms)
     if as_json:
         print_json(told)
     else:
@@ -95,12 +100,11 @@ def _terms(ontology: Ontology, terms: list[str], filters: list[str]) -> list[str
     return found
 
 
-def _medoid_told(ontology: Ontology, terms: Counter[str]) -> dict[str, Any]:
-    from kbn.placement import SemanticMap
+def _medoid_told(semantic_map: SemanticMap, terms: Counter[str]) -> dict[str, Any]:
     from kbn.placement import clusters as clusters_of
 
-    remark_on_compiling_placement()
-    found: Medoid = SemanticMap(ontology).medoid(terms)
+    ontology = semantic_map.ontology
+    found: Medoid = semantic_map.medoid(terms)
     return {
         "medoid": found.term,
         "cost": found.cost,

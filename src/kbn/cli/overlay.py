@@ -129,7 +129,7 @@ async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
     if management.mib is not None:
         server += ["--mib", str(management.mib)]
     urls = ",".join(each.url for each in overlay.brokers.values())
-    people = [*shared, "--urls", urls]
+    people = [*shared, *management.settings.arguments(), "--urls", urls]
     for name in ("subscribers", "publishers", "rate", "drift", "seed"):
         people += [f"--{name}", str(getattr(management, name))]
     await overlay.join(Companion(POLICY_SERVER, lambda: tuple(server)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.connecting import Connecting
+from kbn.cli.map_options import MapOptions
 from kbn.cli.notification_texts import notification_texts, read_notification
 from kbn.cli.ontology import ontology_file
 from kbn.cli.options import option_group, with_options
@@ -57,9 +58,14 @@ class Management:
         ),
     ] = field(default_factory=list)
 
+    semantic_map: MapOptions
+
     def check(self) -> None:
+        """Refuse options that do not go together."""
         if (self.trigger is not None) is not bool(self.ontology):
             raise typer.BadParameter("--trigger and --ontology go together")
+        if self.trigger is None and self.semantic_map.are_given:
+            raise typer.BadParameter("--weights and --ties are for publishing with a --trigger")
 
 
 @option_group
@@ -154,9 +160,9 @@ def _publisher(
     from kbn.transport import ManagedPublisher, parse_url
 
     parse_url(management.trigger)
-    known = connecting.credentials
+    known, settings = connecting.credentials, management.semantic_map.settings()
     return ManagedPublisher(
-        management.trigger, Ontology.load(management.ontology), url=connecting.url,
+        management.trigger, settings.map_of(Ontology.load(management.ontology)), url=connecting.url,
         name=publishing.name, wait_s=connecting.wait_s, with_path=publishing.with_path,
         on_unknown_term=lambda note: None, token=known.token, tls_ca=known.tls_ca,
         tls_certificate=known.tls_cert, tls_key=known.tls_key,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from kbn.placement.balancing import balance_plan
 from kbn.placement.delivery_file import read_deliveries
 from kbn.placement.distances import Distances, overlay_distances
+from kbn.placement.map_settings import MapSettings, weights_of
 from kbn.placement.medoid import Medoid
 from kbn.placement.medoid_groups import MedoidGroup, group_by_medoid
 from kbn.placement.planning import PLANNERS, Planner, plan
 from kbn.placement.plans import Plan, PlannedCluster
 from kbn.placement.reclustering import MEAN_HOPS_MAX, Assignment, Move, mean_hops, propose_moves
 from kbn.placement.running_medoid import RunningMedoid
-from kbn.placement.semantic_map import SemanticMap, Weights
+from kbn.placement.semantic_map import SemanticMap, Ties, Weights
 from kbn.placement.taxonomic import Clusters, clusters
 from kbn.placement.traffic import Rating, rate_plan
 
@@ -21,6 +22,7 @@ __all__ = [
     "Assignment",
     "Clusters",
     "Distances",
+    "MapSettings",
     "Medoid",
     "MedoidGroup",
     "Move",
@@ -30,6 +32,7 @@ __all__ = [
     "Rating",
     "RunningMedoid",
     "SemanticMap",
+    "Ties",
     "Weights",
     "balance_plan",
     "clusters",
@@ -41,4 +44,5 @@ __all__ = [
     "propose_moves",
     "rate_plan",
     "read_deliveries",
+    "weights_of",
 ]

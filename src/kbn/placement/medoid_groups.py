@@ -51,8 +51,8 @@ def group_by_medoid(
     At most the `distinct_max` most frequent medoids are merged in pairs, which takes time; rarer
     ones join the nearest of these before.
 
-    The largest group comes first, then in the order of the medoids' IRIs. The answer depends on
-    nothing but what is given, not on its order either.
+    Names of one node are one medoid. The largest group comes first, then in the order of the
+    medoids' IRIs. The answer depends on nothing but what is given, not on its order either.
 
     >>> from kbn.data import namespace, path
     >>> from kbn.ontology import Ontology
@@ -68,7 +68,10 @@ def group_by_medoid(
         semantic_map.node(iri)
         if type(times) is not int or times < 1:
             raise InvalidInputError(f"<{iri}> is the medoid of {times!r} clients: that is not one")
-    merging = _Merging(_starting(medoids, semantic_map, max(count, distinct_max)), semantic_map)
+    counts: Counter[str] = Counter()
+    for iri, times in medoids.items():
+        counts[semantic_map.name(semantic_map.node(iri))] += times
+    merging = _Merging(_starting(counts, semantic_map, max(count, distinct_max)), semantic_map)
     for _ in range(len(merging.groups) - count):
         merging.merge_the_cheapest()
     left = (one for one in merging.groups if one is not None)

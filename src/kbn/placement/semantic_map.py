@@ -1,21 +1,24 @@
 """The semantic map: an ontology as a directed graph whose weights say how far terms are apart.
 
-Its nodes are the classes and the individuals, one for each IRI. Its edges, with default weights:
+Its nodes are the classes and the individuals. What is the same is one node: equivalent classes, and
+individuals that are the same; it bears the least of their names. Edges, with default weights:
 
     class → the classes directly above it, and back                     100 each way
-    class → its equivalents                                             1 each way
     class → the individuals it is the most specific class of            1, and no way back
-    individual → those it has a property towards, and the same as it    1 each way
+    individual → those it has a property towards                        1 each way
 
 `owl:Thing` is no node, so what lies under different roots is not connected by the classes alone.
 Between two nodes the lightest edge counts. The hierarchy, the types and the relations are those the
 ontology entails at the level it was loaded with.
+
+Where several nodes are as near as each other, a `Ties` says which of them is the medoid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 
 import numpy as np
 
@@ -36,7 +39,6 @@ class Weights:
 
     to_superclass: int = 100
     to_subclass: int = 100
-    to_equivalent: int = 1
     to_instance: int = 1
     to_related: int = 1
 
@@ -48,6 +50,17 @@ class Weights:
                     f"the weight {item.name} is a whole number from {WEIGHT_MIN} to {WEIGHT_MAX}, "
                     f"not {value!r}"
                 )
+
+
+class Ties(StrEnum):
+    """Which of two nodes is the medoid that are as near, with the same spread, both named or not.
+
+    The source gives no rule. `INDIVIDUAL_FIRST` is what gives fewer hops where clients are placed
+    by it: `docs/decisions/20261118-ties-and-weights.md` has the figures.
+    """
+
+    INDIVIDUAL_FIRST = "individual-first"
+    CLASS_FIRST = "class-first"
 
 
 class SemanticMap:
@@ -62,14 +75,20 @@ class SemanticMap:
     Medoid(term='https://kbn.example/ontology/animals#JackRussell', spread=141..., cost=301, ...)
     """
 
-    def __init__(self, ontology: Ontology, weights: Weights | None = None) -> None:
+    def __init__(
+        self,
+        ontology: Ontology,
+        weights: Weights | None = None,
+        ties: Ties = Ties.INDIVIDUAL_FIRST,
+    ) -> None:
         self.ontology = ontology
         self.weights = weights or Weights()
-        # Classes come first and each kind is in IRI order: the smaller number wins a tie.
-        known = set(ontology.classes)
-        others = (iri for iri in ontology.individuals if iri not in known)
-        self._names = (*ontology.classes, *others)
-        self._numbers = {iri: number for number, iri in enumerate(self._names)}
+        self.ties = Ties(ties)
+        alike = _alike(ontology)
+        # The smaller number wins a tie.
+        self._names = tuple(sorted(set(alike.values()), key=self._rank(alike)))
+        number = {name: n for n, name in enumerate(self._names)}
+        self._numbers = {iri: number[name] for iri, name in alike.items()}
         self._stands_for: dict[str, tuple[int, ...]] = {}
         # Imported here, because it brings a compiler along: clusters and plans need none.
         from kbn.placement.finding import MedoidFinder
@@ -85,7 +104,7 @@ class SemanticMap:
         A mapping says how often each is named. A property stands for the classes of its domain.
         Terms that have no place on the map are skipped, and when no node reaches all, the one that
         reaches most is taken; the result tells. Ties go to the smaller spread, then to a member of
-        `terms`, then to a class, then to the first in IRI order.
+        `terms`, then as the map's `ties` say, then to the first in IRI order.
         """
         return self.medoids([terms])[0]
 
@@ -148,23 +167,29 @@ class SemanticMap:
         ]
 
     def places(self, iri: str) -> tuple[int, ...]:
-        """The numbers of the nodes a name stands for: itself, or the classes of its domain."""
+        """The numbers of the nodes a name stands for: its own, or the classes of its domain."""
         places = self._stands_for.get(iri)
         if places is None:
             number = self._numbers.get(iri)
             if number is not None:
                 return (number,)
             domains = sorted(self.ontology.domains(iri))
-            places = tuple(self._numbers[one] for one in domains)
+            places = tuple(dict.fromkeys(self._numbers[one] for one in domains))
             if domains:
                 self._stands_for[iri] = places
         return places
 
     def name(self, node: int) -> str:
-        """The IRI of the node with that number."""
+        """The IRI of the node with that number: the least, where it has several."""
         return self._names[node]
 
     # The graph.
+
+    def _rank(self, alike: Mapping[str, str]) -> Callable[[str], tuple[bool, str]]:
+        """What puts the nodes in the order that decides ties, by their names."""
+        classes = {alike[iri] for iri in self.ontology.classes}
+        classes_last = self.ties is Ties.INDIVIDUAL_FIRST
+        return lambda name: ((name in classes) is classes_last, name)
 
     def _graph(self) -> Graph:
         edges = np.array(list(self._edges()), dtype=np.int64).reshape(-1, 3)
@@ -178,16 +203,42 @@ class SemanticMap:
             for wider in ontology.parents(iri):
                 yield one, number[wider], weights.to_superclass
                 yield number[wider], one, weights.to_subclass
-            for other in ontology.equivalents(iri):
-                yield one, number[other], weights.to_equivalent
         for iri in ontology.individuals:
             one = number[iri]
             for kind in ontology.direct_types(iri):
                 yield number[kind], one, weights.to_instance
-            near = {node for _, node in ontology.relations(iri)} | ontology.same_as(iri)
-            for other in near:
+            for other in {node for _, node in ontology.relations(iri)}:
                 yield one, number[other], weights.to_related
                 yield number[other], one, weights.to_related
+
+
+def _alike(ontology: Ontology) -> dict[str, str]:
+    """Each class and individual, and the least name of what is the same as it.
+
+    A name that is both a class and an individual joins what is the same as either.
+    """
+    found: dict[str, str] = {}
+    punned = set(ontology.classes).intersection(ontology.individuals)
+    for iris, same in (
+        (ontology.classes, ontology.equivalents),
+        (ontology.individuals, ontology.same_as),
+    ):
+        found.update((iri, min(same(iri))) for iri in iris if iri not in punned)
+    for iri in sorted(punned):
+        names = _closure(iri, ontology)
+        found.update(dict.fromkeys(names, min(names)))
+    return found
+
+
+def _closure(iri: str, ontology: Ontology) -> set[str]:
+    """All names that lead to one another by equivalence and sameness."""
+    names, waiting = {iri}, [iri]
+    while waiting:
+        one = waiting.pop()
+        new = (ontology.equivalents(one) | ontology.same_as(one)) - names
+        names |= new
+        waiting += new
+    return names
 
 
 def counted(terms: Terms) -> Iterator[tuple[str, int]]:

@@ -28,7 +28,7 @@ from kbn.management import (
     terms,
 )
 from kbn.ontology import Ontology
-from kbn.placement import SemanticMap
+from kbn.placement import MapSettings
 from kbn.simulation.client import SimulatedClient
 from kbn.simulation.network import Network
 
@@ -103,12 +103,13 @@ class ManagedNetwork:
         topology: Topology | Mapping[str, str | None],
         ontology: Ontology,
         seed: int = 0,
+        settings: MapSettings | None = None,
         **options: Any,
     ) -> None:
         self.network = Network(topology, ontology, seed, **options)
         self._ticks = bool(options.get("ticks"))
         self.trigger = Network({TRIGGER: None}, terms.ontology(), seed)
-        self.semantic_map = SemanticMap(ontology)
+        self.semantic_map = (settings or MapSettings()).map_of(ontology)
         self.now = 0.0
         self.servers: dict[str, PolicyServer] = {}
         self.publishers: dict[str, ManagedPublisher] = {}

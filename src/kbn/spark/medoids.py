@@ -26,7 +26,7 @@ from pyspark.sql.types import StringType
 from kbn.errors import InvalidInputError
 from kbn.filters import BulkReader, terms_named_in, value_from_json
 from kbn.ontology import Ontology
-from kbn.placement import Clusters, Medoid, SemanticMap, Weights
+from kbn.placement import Clusters, MapSettings, Medoid, SemanticMap, Ties, Weights
 from kbn.placement import clusters as clusters_of
 from kbn.spark.columns import INTERESTS, MEDOIDS
 from kbn.spark.shared import ontology_path, opened_ontology
@@ -86,10 +86,12 @@ def medoids(
     clients: DataFrame,
     ontology: Ontology | str | os.PathLike[str],
     weights: Weights | None = None,
+    ties: Ties = Ties.INDIVIDUAL_FIRST,
 ) -> DataFrame:
     """The medoid of each client's interests, and the cluster it is in: MEDOIDS.
 
-    `clients` are SUBSCRIPTIONS, NOTIFICATIONS or INTERESTS. A client of whose terms none has a
+    `clients` are SUBSCRIPTIONS, NOTIFICATIONS or INTERESTS; `weights` and `ties` are those of the
+    semantic map. A client of whose terms none has a
     place on the map has nulls. On a stream this is an aggregation, for update and complete mode,
     and its state holds every mention.
 
@@ -98,7 +100,7 @@ def medoids(
     placed.groupBy("cluster").count().show()
     ```
     """
-    path = ontology_path(ontology)
+    path, settings = ontology_path(ontology), MapSettings(weights or Weights(), Ties(ties))
     named = interests(clients, opened_ontology(path).prefixes)
     if named.isStreaming:
         counted = named.withColumn("times", F.lit(1).cast("long"))
@@ -107,7 +109,7 @@ def medoids(
     gathered = counted.groupBy("client").agg(
         F.collect_list(F.struct("term", "times")).alias("mentions")
     )
-    return gathered.mapInArrow(partial(find_medoids, path=path, weights=weights), MEDOIDS)
+    return gathered.mapInArrow(partial(find_medoids, path=path, settings=settings), MEDOIDS)
 
 
 def _require_text(table: DataFrame, column: str) -> None:
@@ -175,11 +177,11 @@ def named_in_attributes(text: str | None) -> tuple[str, ...]:
 
 
 def find_medoids(
-    given: Iterable[pa.RecordBatch], path: str, weights: Weights | None, lot_size: int = LOT
+    given: Iterable[pa.RecordBatch], path: str, settings: MapSettings, lot_size: int = LOT
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, mentions) into batches of MEDOIDS."""
     for lot in _lots(given, lot_size):
-        semantic_map, parts = _map_and_clusters(opened_ontology(path), weights)
+        semantic_map, parts = _map_and_clusters(opened_ontology(path), settings)
         names = lot.column("client").to_pylist()
         found = semantic_map.medoids(map(_counted, lot.column("mentions").to_pylist()))
         rows = [_row(client, medoid, parts) for client, medoid in zip(names, found, strict=True)]
@@ -187,8 +189,8 @@ def find_medoids(
 
 
 @lru_cache(maxsize=2)
-def _map_and_clusters(ontology: Ontology, weights: Weights | None) -> tuple[SemanticMap, Clusters]:
-    return SemanticMap(ontology, weights), clusters_of(ontology)
+def _map_and_clusters(ontology: Ontology, settings: MapSettings) -> tuple[SemanticMap, Clusters]:
+    return settings.map_of(ontology), clusters_of(ontology)
 
 
 def _counted(mentions: list[dict[str, object]]) -> dict[str, int]:

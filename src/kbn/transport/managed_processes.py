@@ -83,7 +83,8 @@ class ManagedOverlay(Overlay):
         await self._trigger.end()
 
     def _options(self, broker: PlannedBroker) -> list[str]:
-        return [*super()._options(broker), "--trigger", self.trigger.url]
+        settings = self._plan.managed.settings.arguments()
+        return [*super()._options(broker), "--trigger", self.trigger.url, *settings]
 
     async def _pass_on(self, name: str, process: Process) -> None:
         await asyncio.gather(

@@ -115,9 +115,11 @@ def told(hops: Counter[int]) -> dict[str, Any]:
 async def live(arguments: argparse.Namespace) -> None:
     """Publish, drift and tell, until told to end."""
     from kbn.ontology import Ontology
-    from kbn.placement import SemanticMap
+    from kbn.placement import MapSettings, Ties, weights_of
 
-    semantic_map = SemanticMap(Ontology.load(arguments.ontology, reasoning=arguments.reasoning))
+    settings = MapSettings(weights_of(arguments.weights), Ties(arguments.ties))
+    ontology = Ontology.load(arguments.ontology, reasoning=arguments.reasoning)
+    semantic_map = settings.map_of(ontology)
     urls = arguments.urls.split(",")
     async with Population(semantic_map, arguments.trigger, urls, arguments.seed) as all_:
         await all_.grow(arguments.subscribers, arguments.publishers)
@@ -155,6 +157,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--drift", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weights", default="")
+    parser.add_argument("--ties", default="individual-first")
     parser.add_argument("--end-with-stdin", action="store_true")
     return parser.parse_args(arguments)
 

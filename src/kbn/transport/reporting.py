@@ -24,7 +24,7 @@ from kbn.management import (
     reports,
 )
 from kbn.ontology import Ontology
-from kbn.placement import SemanticMap
+from kbn.placement import MapSettings
 from kbn.transport.client import Client
 from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
@@ -36,7 +36,10 @@ log = logging.getLogger("kbn.transport")
 
 
 class Reporting:
-    """Reports on a server's broker to the trigger broker at a URL, as a task of that server."""
+    """Reports on a server's broker to the trigger broker at a URL, as a task of that server.
+
+    Medoids are worked out on the map that `settings` give.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,10 @@ class Reporting:
         *,
         token: str = "",
         tls: ssl.SSLContext | None = None,
+        settings: MapSettings | None = None,
     ) -> None:
         self._server = server
+        self._settings = settings or MapSettings()
         self._trigger = trigger
         self._token = token
         self._tls = tls
@@ -109,7 +114,9 @@ class Reporting:
         if self._agent is not None and ontology is self._ontology:
             return self._agent
         # A large ontology's map takes a while, and the broker goes on meanwhile.
-        made = None if ontology is None else await asyncio.to_thread(SemanticMap, ontology)
+        made = (
+            None if ontology is None else await asyncio.to_thread(self._settings.map_of, ontology)
+        )
         self._ontology = ontology
         if self._agent is None:
             self._agent = BrokerAgent(broker, self._server.url, made)

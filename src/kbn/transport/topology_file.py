@@ -15,6 +15,8 @@
       policies: policies             # a file or a folder; those that come with kbn, unless said
       mib: mib.db                    # without it the policy server forgets when it ends
       load_max: 2.0
+      weights: {to_superclass: 30}   # of the semantic map; others stay as they are
+      ties: individual-first         # or class-first
       subscribers: 30                # of the simulated population; likewise:
       publishers: 30
       rate: 20                       # notifications a second
@@ -28,9 +30,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -39,6 +41,7 @@ from kbn.broker import Routing, Topology, UnknownTermsMode
 from kbn.config import AS_WRITTEN, Document, Form, Place, Word, did_you_mean
 from kbn.errors import InvalidInputError
 from kbn.ontology import Reasoning
+from kbn.placement import MapSettings, Ties, Weights
 
 FindOntology = Callable[[str, Path], Path | None]
 """Finds an ontology by its name and the folder of the file; None for one that is not there."""
@@ -62,6 +65,7 @@ class Management:
     policies: Path | None = None
     mib: Path | None = None
     load_max: float = 2.0
+    settings: MapSettings = field(default_factory=MapSettings)
     subscribers: int = 30
     publishers: int = 30
     rate: float = 20.0
@@ -117,6 +121,21 @@ class BrokerForm(Form, frozen=True):
     peers: Word | list[Word] | None = None
 
 
+Weight = Annotated[
+    int,
+    Meta(ge=1, le=100, description="a whole number from 1 to 100", extra=AS_WRITTEN),
+]
+
+
+class WeightsForm(Form, frozen=True):
+    """What a step on the semantic map costs; what is not said is as in `Weights`."""
+
+    to_superclass: Weight = 100
+    to_subclass: Weight = 100
+    to_instance: Weight = 1
+    to_related: Weight = 1
+
+
 class ManagedForm(Form, frozen=True):
     """How the overlay is managed; what is not said is as in `Management`."""
 
@@ -124,6 +143,8 @@ class ManagedForm(Form, frozen=True):
     policies: Word | None = None
     mib: Word | None = None
     load_max: Load = 2.0
+    weights: WeightsForm | None = None
+    ties: Literal["individual-first", "class-first"] = "individual-first"
     subscribers: Count = 30
     publishers: Count = 30
     rate: Number = 20.0
@@ -209,6 +230,9 @@ def _store(name: str | None, place: Place, folder: Path) -> Path | None:
 
 def _managed(form: ManagedForm, place: Place, folder: Path) -> Management:
     given = msgspec.structs.asdict(form)
+    weights, ties = given.pop("weights"), given.pop("ties")
+    said = {} if weights is None else msgspec.structs.asdict(weights)
+    given["settings"] = MapSettings(Weights(**said), Ties(ties))
     given["mib"] = None if form.mib is None else folder / form.mib
     if form.policies is not None:
         given["policies"] = folder / form.policies
