@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,13 +17,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 from tests.matching.worlds import World, world_of
 
+from kbn import data
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification, Subscription
 from kbn.matching.store import SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark import columns
 from kbn.spark.compiling import compile_subscriptions
-from kbn.spark.matching import match
+from kbn.spark.io import read_delivered
+from kbn.spark.matching import match, problems
+from kbn.spark.streaming import match_stream
 
 Wanted = dict[str, Subscription]
 
@@ -259,3 +263,144 @@ def test_wrong_arguments_are_refused_before_any_job(spark: SparkSession, tmp_pat
     store = compile_subscriptions(some, directory=tmp_path / "store")
     with pytest.raises(InvalidInputError, match="compiled with another ontology"):
         match(one, store, world_of(0).ontology)
+
+
+TEXTS = [
+    ("n1", '{"n": 1}'), ("n2", None), ("n3", '{"c": {"class": ""}, "n": 1}'), ("n4", "{"),
+    (None, '{"n": 1}'), ("n5", '{"n": 1, "c": {"class": "urn:t#C0ne"}}'), ("n1", '{"n": 2}'),
+]  # fmt: skip
+MATCHED = [("n1", "a", "ann"), ("n1", "a", "ann"), ("n5", "a", "ann")]
+LEFT_OUT = {("n2", True), ("n3", True), ("n4", True), (None, True)}
+
+
+@pytest.fixture
+def hurt(spark: SparkSession, tmp_path: Path) -> tuple[DataFrame, SubscriptionStore]:
+    """Nulls, empty IRIs, no JSON, no id, an unknown term, an id twice: and who would match them."""
+    store = SubscriptionStore.create(tmp_path / "store", world_of(0).ontology)
+    store.change(add=[("a", "ann", "n < 3"), ("b", "bob", "c @> <urn:t#C0>")])
+    return spark.createDataFrame(TEXTS, "id string, attributes string"), store
+
+
+def test_a_bad_row_does_not_hurt_a_table(hurt: tuple[DataFrame, SubscriptionStore]) -> None:
+    given, store = hurt
+    assert rows_of(match(given, store)) == MATCHED
+    found = problems(given, store, duplicates=True)
+    assert found.schema == columns.PROBLEMS
+    told = {(row.notification, row.left_out) for row in found.collect()}
+    assert told == {*LEFT_OUT, ("n5", False), ("n1", False)}
+    with pytest.raises(PythonException, match="notification 'n2': there are no attributes"):
+        match(given.where("id = 'n2'"), store, bad_rows="refuse").collect()
+
+
+@pytest.mark.slow
+def test_a_bad_row_does_not_hurt_a_stream(
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    hurt: tuple[DataFrame, SubscriptionStore],
+) -> None:
+    given, store = hurt
+    place = str(tmp_path / "rows")
+    given.coalesce(1).write.parquet(place)
+    stream = spark.readStream.schema(given.schema).parquet(place)
+    with pytest.raises(InvalidInputError, match="duplicates are told of tables"):
+        problems(stream, store, duplicates=True)
+    query = problems(stream, store).writeStream.format("memory").queryName("told")
+    query.trigger(availableNow=True).start().awaitTermination()
+    told = {(row.notification, row.left_out) for row in spark.table("told").collect()}
+    assert told == {*LEFT_OUT, ("n5", False)}
+    out, bad, doubtful = (tmp_path / name for name in ("out", "bad", "doubtful"))
+    with caplog.at_level(logging.WARNING, "kbn.spark"):
+        match_stream(
+            stream, store, out, tmp_path / "checkpoint",
+            trigger={"availableNow": True}, quarantine=bad, problems=doubtful,
+        ).awaitTermination()  # fmt: skip
+    delivered = read_delivered(out).select(["notification", "subscription", "subscriber"])
+    assert sorted(tuple(row.values()) for row in delivered.to_pylist()) == MATCHED
+    kept = read_delivered(bad)
+    assert kept.schema.names == columns.QUARANTINE.names
+    assert "notification n2: there are no attributes, not even {}" in kept["reason"].to_pylist()
+    assert kept.num_rows == 4
+    assert sorted(read_delivered(doubtful)["left_out"].to_pylist()) == [False, *[True] * 4]
+    assert "batch 0: 4 rows in quarantine" in caplog.text
+    assert "batch 0: 5 rows with a problem" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("type_", "advice"),
+    [
+        ("date", "no time zone"),
+        ("timestamp_ntz", "no time zone"),
+        ("decimal(10,2)", r'.*cast\("double"\)'),
+        ("map<string,int>", "select the parts"),
+        ("struct<a:int>", "select the parts"),
+        ("array<date>", "no time zone"),
+    ],
+)
+def test_a_column_of_a_type_that_no_value_has_is_refused_by_the_driver(
+    type_: str, advice: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    store = SubscriptionStore.create(tmp_path / "store")
+    store.change(add=[("a", "ann", "x any")])
+    given = spark.createDataFrame([], f"id string, x {type_}, y {type_}")
+    with pytest.raises(InvalidInputError, match=f"the column 'x' of type .* {advice}"):
+        match(given, store)
+    packed = given.selectExpr("id", "struct(x, y) AS attributes")
+    with pytest.raises(InvalidInputError, match=f"the column 'x' of type .* {advice}"):
+        match(packed, store)
+    assert match(given.drop("x"), store).collect() == []  # nobody asks about y
+
+
+def test_names_in_terms_that_are_no_columns_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = SubscriptionStore.create(tmp_path / "store", world_of(0).ontology)
+    given = spark.createDataFrame([], "id string, category string, n int")
+    with pytest.raises(InvalidInputError, match=r"'categry'.*did you mean 'category'"):
+        match(given, store, terms={"categry": "class"})
+    packed = given.selectExpr("id", "struct(category, n) AS attributes")
+    with pytest.raises(InvalidInputError, match=r"no field of attributes.*'category'"):
+        problems(packed, store, terms={"categry": "class"})
+    text = spark.createDataFrame([], "id string, attributes string")
+    with pytest.raises(InvalidInputError, match="is for columns, and the attributes are JSON"):
+        match(text, store, terms={"category": "class"})
+    store.change(add=[("a", "ann", "n any")])
+    with pytest.raises(InvalidInputError, match=r"'n' of type int is said to hold IRIs \(class\)"):
+        match(given, store, terms={"n": "class"})
+    for name in ("unknown_terms", "bad_rows"):
+        with pytest.raises(InvalidInputError, match=f"{name}: 'ignor' is unknown"):
+            match(given, store, **{name: "ignor"})  # type: ignore[arg-type]
+
+
+def test_a_stream_that_cannot_follow_the_store_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    store = SubscriptionStore.create(tmp_path / "store")
+    store.change(add=[("a", "ann", "n < 3")])
+    stream = spark.readStream.format("rate").load().selectExpr("value AS id", "value AS n")
+    with pytest.warns(UserWarning, match=r"version 1 of the store for as.*match_stream"):
+        match(stream, store)
+    match(stream, store, version=1)
+    table = spark.createDataFrame([("a", "ann", "n < 3")], columns.SUBSCRIPTIONS)
+    match(stream, table)  # a table is what it is
+    with pytest.raises(InvalidInputError, match="no version 7"):
+        match(stream, store, version=7)
+
+
+def test_prefixes_of_the_ontology_are_expanded_in_columns_and_in_json(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Every form that rows may have: `test_row_problems.py`."""
+    store = SubscriptionStore.create(tmp_path / "store", Ontology.load(data.path("podcast")))
+    store.change(add=[("a", "ann", "topics #>/@> {podcast:Technology}")])
+    in_columns = spark.createDataFrame([("n", ["podcast:Podcasting"])], ["id", "topics"])
+    told = StructField("topics", ArrayType(StringType()), metadata={"kbn": "class"})
+    by_metadata = StructType([StructField("id", StringType()), told])
+    in_json = spark.createDataFrame(
+        [("n", '{"topics": [{"class": "podcast:Podcasting"}]}')], ["id", "attributes"]
+    )
+    found = [
+        match(in_columns, store, terms={"topics": "class"}, why=True),
+        match(spark.createDataFrame(in_columns.collect(), by_metadata), store, why=True),
+        match(in_json, store, why=True),
+    ]
+    (row,) = {tuple(map(str, row)) for each in found for row in each.collect()}
+    assert row == ("n", "a", "ann", "['topics: Podcasting is a kind of Technology']")

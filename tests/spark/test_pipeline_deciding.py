@@ -121,7 +121,7 @@ def test_the_reason_to_do_everything_again_is_told_by_every_stage(file: Path) ->
     out.mkdir()
     State("test", after(decided(file, {}))).write(out)
     (state := out / "state.json").write_text(
-        state.read_text(encoding="utf-8").replace('"format": 2', '"format": 1'), encoding="utf-8"
+        state.read_text(encoding="utf-8").replace('"format": 3', '"format": 1'), encoding="utf-8"
     )
     assert {d.why for d in plan(file)} == {"another version of kbn made what is there"}
 

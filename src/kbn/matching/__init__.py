@@ -9,7 +9,7 @@ from kbn.front_door import on_first_use
 if TYPE_CHECKING:
     from kbn.matching.batch import count_batch
     from kbn.matching.columns import TERM_KIND_METADATA, TERM_KINDS, AttributeColumn
-    from kbn.matching.json_table import table_from_json
+    from kbn.matching.json_table import NO_ATTRIBUTES, table_from_json, unreadable_rows
     from kbn.matching.linear_scan import LinearScan
     from kbn.matching.matcher import Matcher
     from kbn.matching.matches import Matches
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUP_BITS",
+    "NO_ATTRIBUTES",
     "TERM_KINDS",
     "TERM_KIND_METADATA",
     "AttributeColumn",
@@ -46,6 +47,7 @@ __all__ = [
     "metered",
     "notification_table",
     "table_from_json",
+    "unreadable_rows",
 ]
 
 __getattr__ = on_first_use(
@@ -73,6 +75,8 @@ __getattr__ = on_first_use(
         "StoreView": "kbn.matching.store_view",
         "count_batch": "kbn.matching.batch",
         "table_from_json": "kbn.matching.json_table",
+        "unreadable_rows": "kbn.matching.json_table",
+        "NO_ATTRIBUTES": "kbn.matching.json_table",
         "notification_table": "kbn.matching.tables",
     },
 )

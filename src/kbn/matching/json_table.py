@@ -32,6 +32,8 @@ _ARROW_REFUSES = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError)
 _WORTH_IT = 64
 """With fewer rows than this, the quick way costs more to set up than it saves."""
 
+NO_ATTRIBUTES = "there are no attributes, not even {}"
+
 # What the plain way saw last, by the names asked for.
 _seen: dict[tuple[str, ...], pa.Schema] = {}
 
@@ -57,6 +59,17 @@ def table_from_json(texts: pa.Array | pa.ChunkedArray, wanted: Iterable[str]) ->
         for name, (array, kind) in kept.items()
     ]
     return pa.table([array for array, _ in kept.values()], schema=pa.schema(fields))
+
+
+def unreadable_rows(texts: pa.Array, wanted: Iterable[str]) -> dict[int, str]:
+    """The rows that `table_from_json` refuses a table for, and why.
+
+    >>> unreadable_rows(pa.array(['{"price": 5}', None]), ["price"])
+    {1: 'there are no attributes, not even {}'}
+    """
+    decode = _decoder(tuple(sorted(wanted))).decode
+    found = ((row, _unreadable(decode, text)) for row, text in enumerate(texts.to_pylist()))
+    return {row: reason for row, reason in found if reason is not None}
 
 
 Columns = dict[str, tuple[pa.Array, bytes] | None]
@@ -96,14 +109,21 @@ def _objects(texts: Sequence[str | None], names: tuple[str, ...]) -> list[Any]:
 
 
 def _check(decode: Callable[[str], Any], row: int, text: str | None) -> None:
+    reason = _unreadable(decode, text)
+    if reason is not None:
+        shown = "" if text is None else f": {text[:80]}"
+        raise InvalidInputError(f"row {row}: {reason}{shown}")
+
+
+def _unreadable(decode: Callable[[str], Any], text: str | None) -> str | None:
+    """Why a text is no attributes, None when it is."""
     if text is None:
-        raise InvalidInputError(f"row {row}: there are no attributes, not even {{}}")
+        return NO_ATTRIBUTES
     try:
         decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"row {row}: not attributes in JSON: {error}: {text[:80]}"
-        ) from error
+        return f"not attributes in JSON: {error}"
+    return None
 
 
 @lru_cache(maxsize=16)

@@ -265,7 +265,7 @@ class Matcher:
         self, named: list[tuple[str, Term]], at_most: int | None
     ) -> tuple[UnknownTerm, ...]:
         unknown = self._terms.unknown_among(named)
-        found = chain(unknown, classes_for_individuals(self._held.index.table, named))
+        found = chain(unknown, classes_for_individuals([self._held.index.table], named))
         return tuple(dict.fromkeys(islice(found, at_most)))
 
     @property

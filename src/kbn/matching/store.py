@@ -132,7 +132,12 @@ class SubscriptionStore:
 
     def at(self, version: int | None = None) -> StoreView:
         """The subscriptions of a version, the newest unless one is named."""
-        wanted = self.version if version is None else version
+        newest = self.version
+        wanted = newest if version is None else version
+        if not 0 <= wanted <= newest:
+            raise InvalidInputError(
+                f"{self.directory} has no version {wanted}, the newest is {newest}"
+            )
         view = StoreView(self, self.base_of(wanted))
         view.advance(wanted)
         return view

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kbn.errors import InvalidInputError
-from kbn.filters import BulkReader, Subscription
+from kbn.filters import BulkReader, Subscription, UnknownTerm
 from kbn.matching.groups import Array
 from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.shard import GroupCounts, Shard, counts_of, pairs_of
+from kbn.matching.unsuited_terms import classes_for_individuals
+from kbn.ontology import Term
 
 if TYPE_CHECKING:
     from kbn.matching.store import SubscriptionStore
@@ -96,6 +98,11 @@ class StoreView:
         index = self._added.index
         found = {*index.table.attributes, *index.axes_of()}
         return found.union(*(shard.attributes for shard in self.shards.values()))
+
+    def unsuited_terms(self, named: Iterable[tuple[str, Term]]) -> Iterator[UnknownTerm]:
+        """Classes, with their attributes, where subscriptions ask for individuals only."""
+        parts = [shard.held.index.table for shard in self.shards.values()]
+        return classes_for_individuals([*parts, self._added.index.table], named)
 
     def pairs(self, table: pa.Table) -> Iterator[tuple[Array, pa.Array, pa.Array]]:
         """Rows of `table`, the subscriptions they satisfy and their subscribers, in pieces."""

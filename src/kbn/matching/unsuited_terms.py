@@ -9,7 +9,7 @@ A constraint counts until the index is made anew, even if the last subscription 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kbn.filters import UnknownTerm, with_known_kind
 from kbn.matching.tokens import TokenTable
@@ -17,19 +17,24 @@ from kbn.ontology import Class, Term
 
 
 def classes_for_individuals(
-    table: TokenTable, named: Iterable[tuple[str, Term]]
+    tables: Sequence[TokenTable], named: Iterable[tuple[str, Term]]
 ) -> Iterator[UnknownTerm]:
-    """The classes among the terms of a notification that stand where individuals are wanted."""
-    attributes = table.attributes
+    """The classes among the terms of a notification that stand where individuals are wanted.
+
+    The tables are those of all parts of one set of subscriptions, and have one ontology.
+    """
     for attribute, term in named:
-        index = attributes.get(attribute)
-        if index is None or term.kind not in ("class", "term"):
+        found = [table.attributes.get(attribute) for table in tables]
+        indexes = [index for index in found if index is not None]
+        if not indexes or term.kind not in ("class", "term"):
             continue
-        known = with_known_kind(term, table.ontology)
-        if type(known) is not Class or "class" not in table.ontology.kinds(known.iri):
+        ontology = tables[0].ontology
+        known = with_known_kind(term, ontology)
+        if type(known) is not Class or "class" not in ontology.kinds(known.iri):
             continue
         # A term in a bag is looked at by what is asked of elements, any other by the rest.
-        asked = (index, index.elements) if index.elements is not None else (index,)
+        elements = [index.elements for index in indexes if index.elements is not None]
+        asked = [*indexes, *elements]
         if not any(each.hits(known) for each in asked) and any(
             each.asks_for_individuals for each in asked
         ):

@@ -23,7 +23,7 @@ from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hop_histogram, hops
 from kbn.spark.ingest import ingest, notifications, quarantine, read
 from kbn.spark.io import read_delivered, register
-from kbn.spark.matching import match
+from kbn.spark.matching import match, problems
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.planning import clusters, plan, plan_json
 from kbn.spark.runtime import session
@@ -51,6 +51,7 @@ __all__ = [
     "pipeline",
     "plan",
     "plan_json",
+    "problems",
     "quarantine",
     "read",
     "read_delivered",

@@ -59,6 +59,12 @@ MATCHES = _table(notification=TEXT, subscription=TEXT, subscriber=TEXT)
 WHY = StructField("why", ArrayType(TEXT))
 """With `why`, one line per constraint: what in the notification satisfied it."""
 
+PROBLEMS = _table(
+    notification=TEXT, attribute=TEXT, reason=TEXT, record=TEXT, left_out=BooleanType(),
+)  # fmt: skip
+"""What is wrong with notifications: in which attribute (null when the whole row is meant), why, the
+beginning of the record, and whether the notification is left out of the matches."""
+
 GROUPS = ArrayType(_table(group=NUMBER, subscriptions=NUMBER))
 COUNTS = _table(notification=TEXT, subscriptions=NUMBER, groups=GROUPS)
 """Who gets what, counted. A group is one distinct filter and `subscriptions` how many have it; the

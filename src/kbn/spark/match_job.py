@@ -1,6 +1,7 @@
-"""The job of a matching worker: Arrow batches in, Arrow batches out.
+"""The jobs of a matching worker: Arrow batches in, Arrow batches out.
 
-A worker maps the shards of the store, so a machine holds one copy however many workers it has, and
+`MatchJob` gives who gets what, `ProblemsJob` what is wrong with the rows it leaves out or doubts. A
+worker maps the shards of the store, so a machine holds one copy however many workers it has, and
 keeps them open from task to task.
 """
 
@@ -21,12 +22,22 @@ from kbn.matching import (
     StoreView,
     table_from_json,
 )
-from kbn.spark.columns import COUNTS, WHY
+from kbn.spark.columns import COUNTS, PROBLEMS, WHY
 from kbn.spark.explainer import Explainer
+from kbn.spark.row_problems import (
+    BadRowsChoice,
+    Problem,
+    RowCheck,
+    Sound,
+    Told,
+    UnknownTermsChoice,
+)
 from kbn.spark.worker_view import WORKER_VIEW
 
 SHARD = "_shard"
 VERSION = "version"
+PROBLEMS_MAX = 8_192
+"""Problems in one Arrow batch, at most."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -78,15 +89,35 @@ class MatchJob:
     """Add the reasons to each pair."""
     by_shard: bool = False
     """Match each row against one shard only, which its column `_shard` names."""
+    unknown_terms: UnknownTermsChoice = "tell"
+    bad_rows: BadRowsChoice = "leave_out"
 
     def __call__(self, batches: Batches) -> Batches:
+        told = Told(self.bad_rows, self.unknown_terms)
+        for view, shard, found in self._looked_at(batches):
+            if not shard:  # every shard has the same rows
+                told.tell(found.problems)
+            try:
+                yield from self._matched(view, found.rows, found.table)
+            except InvalidInputError as error:
+                raise KbnError(f"a batch cannot be matched: {error}") from error
+        told.end()
+
+    def _looked_at(self, batches: Batches) -> Iterator[tuple[StoreView, int | None, Sound]]:
+        """The parts of batches that can be matched together, and what is wrong with their rows."""
+        check: RowCheck | None = None
         for batch in batches:
             for part, version, shard in self._parts(batch):
                 view = WORKER_VIEW.of(self.directory, self.identity, version, shard)
+                if check is None or not check.is_of(view):
+                    check = RowCheck(
+                        view, self.layout, self.unknown_terms, of_all_shards=not self.by_shard
+                    )
                 try:
-                    yield from self._matched(view, part)
+                    found = check.sound(part, view.attributes)
                 except InvalidInputError as error:
                     raise KbnError(f"a batch cannot be matched: {error}") from error
+                yield view, shard, found
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int | None]]:
         """The parts of a batch that share a version and a shard; mostly there is one."""
@@ -96,9 +127,10 @@ class MatchJob:
                 at = self.version if self.version is not None else int(version)
                 yield part.combine_chunks().to_batches()[0], at, shard
 
-    def _matched(self, view: StoreView, batch: pa.RecordBatch) -> Batches:
+    def _matched(self, view: StoreView, batch: pa.RecordBatch, table: pa.Table) -> Batches:
+        if not batch.num_rows:
+            return
         ids = batch.column(self.layout.id)
-        table = self.layout.table(batch, view.attributes)
         if not self.expand:
             for counted in view.counts(table):
                 yield _counts(ids, counted)
@@ -111,6 +143,26 @@ class MatchJob:
                 columns.append(explainer(rows, subscription))
                 names.append(WHY.name)
             yield pa.record_batch(columns, names=names)
+
+
+@dataclass(frozen=True)
+class ProblemsJob:
+    """What `match` leaves out or doubts; called with its Arrow batches."""
+
+    matched: MatchJob
+
+    def __call__(self, batches: Batches) -> Batches:
+        for _, _, found in self.matched._looked_at(batches):
+            for first in range(0, len(found.problems), PROBLEMS_MAX):
+                yield self._rows(found.problems[first : first + PROBLEMS_MAX], found.rows)
+
+    def _rows(self, problems: list[Problem], like: pa.RecordBatch) -> pa.RecordBatch:
+        """Problems as rows of `columns.PROBLEMS`; ids are of the type they came in."""
+        ids, *others = zip(*problems, strict=True)
+        types = (pa.string(), pa.string(), pa.string(), pa.bool_())
+        columns = [pa.array(ids, like.schema.field(self.matched.layout.id).type)]
+        columns += [pa.array(column, type_) for column, type_ in zip(others, types, strict=True)]
+        return pa.record_batch(columns, names=PROBLEMS.fieldNames())
 
 
 def _counts(ids: pa.Array, counted: GroupCounts) -> pa.RecordBatch:
@@ -142,10 +194,24 @@ def _split(table: pa.Table, column: str | None) -> Iterator[tuple[Any, pa.Table]
 
 
 def _without_nan(column: pa.Array) -> pa.Array:
-    """The column with nulls for NaN: Spark has NaN where a value is missing."""
+    """The column with nulls for NaN: Spark has NaN where a value is missing, in lists too."""
+    if pa.types.is_list(column.type):
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        inner = column.flatten()
+        while pa.types.is_list(inner.type):
+            inner = inner.flatten()
+        if not pa.types.is_floating(inner.type) or not pc.any(pc.is_nan(inner)).as_py():
+            return column
+        return pa.array(_nan_left_out(column.to_pylist()), column.type)
     if not pa.types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+
+def _nan_left_out(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nan_left_out(each) for each in value]
+    return None if value.__class__ is float and value != value else value
 
 
 def _term_metadata(kind: str | None) -> dict[bytes, bytes] | None:

@@ -15,6 +15,7 @@ whatever came of it the batch is committed once (`manifests.py`).
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,19 +24,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import LongType, StringType
 
 from kbn.errors import InvalidInputError, KbnError
 from kbn.matching import SubscriptionStore
 from kbn.spark.ingest import AnyMapping, ingest, quarantine
-from kbn.spark.io import VERSION, link, local_path, register
-from kbn.spark.matching import match
+from kbn.spark.io import VERSION, Delivered, link, local_path, read_rows, register
+from kbn.spark.matching import match, problems
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 PINS = "pins"
+_log = logging.getLogger("kbn.spark")
 KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
 
@@ -47,15 +50,18 @@ def match_stream(
     *,
     trigger: Mapping[str, Any] | None = None,
     quarantine: str | Path | None = None,
+    problems: str | Path | None = None,
     options: Mapping[str, str] | None = None,
     **how: Any,
 ) -> StreamingQuery:
     """Match a streaming DataFrame into the folder `path`, each batch once; starts the query.
 
     A change to the store counts from the first batch that begins after it. `trigger` is what
-    `DataStreamWriter.trigger` takes, {"availableNow": True} for one. Rows that ingesting refused
-    go to the folder `quarantine`, where there is one. `options` are the sink's (`fileFormat`,
-    `host` and `port`), `how` is what `match` takes. Read the result with `read_delivered(path)`.
+    `DataStreamWriter.trigger` takes, {"availableNow": True} for one. Rows that ingesting refused or
+    that cannot be matched go to the folder `quarantine`, where there is one; all that is wrong with
+    rows (`kbn.spark.problems`) goes to the folder `problems`. A batch that adds to either says so
+    in the log `kbn.spark`. `options` are the sink's (`fileFormat`, `host` and `port`), `how` is
+    what `match` takes. Read each folder with `read_delivered(path)`.
 
     ```python
     arriving = notifications(read(spark, "inbox", "json", stream=True))
@@ -72,6 +78,7 @@ def match_stream(
         local_path(str(path)),
         str(checkpoint),
         None if quarantine is None else local_path(str(quarantine)),
+        None if problems is None else local_path(str(problems)),
         dict(options or {}),
         how,
     )
@@ -89,17 +96,32 @@ class MatchBatch:
     path: str
     checkpoint: str
     quarantine: str | None = None
+    problems: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     how: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         register(batch.sparkSession)
         version = pinned(self.path, number, lambda: SubscriptionStore.open(self.store).version)
-        if self.quarantine is not None and "reason" in batch.columns:
-            self._deliver(quarantine(batch), number, self.quarantine, {}, {})
-        rows = match(at_version(batch, version, self.how.get("id", "id")), self.store, **self.how)
+        given = at_version(batch, version, self.how.get("id", "id"))
+        if self.quarantine is not None:
+            kept = _left_out(self._problems(given))
+            if "reason" in batch.columns:
+                kept = quarantine(batch).unionByName(kept)
+            self._deliver(kept, number, self.quarantine, {}, {})
+            _tell(number, self.quarantine, "in quarantine")
+        if self.problems is not None:
+            self._deliver(self._problems(given), number, self.problems, {}, {})
+            _tell(number, self.problems, "with a problem")
+        rows = match(given, self.store, **self.how)
         self._deliver(rows, number, self.path, {"version": version}, self.options)
         unpin(self.path, number)
+
+    def _problems(self, given: DataFrame) -> DataFrame:
+        known = ("id", "terms", "unknown_terms")
+        return problems(
+            given, self.store, **{name: self.how[name] for name in known if name in self.how}
+        )
 
     def _deliver(
         self,
@@ -113,6 +135,29 @@ class MatchBatch:
         if stream := stream_id(self.checkpoint):
             writer = writer.option("stream", stream)
         writer.option("batch", number).option("facts", json.dumps(facts)).save(path)
+
+
+def _left_out(found: DataFrame) -> DataFrame:
+    """Rows that cannot be matched, as rows of the quarantine."""
+    named = F.coalesce(F.col("notification").cast(StringType()), F.lit("without an id"))
+    return found.where("left_out").select(
+        F.lit("match").alias("source"),
+        F.lit(None).cast(LongType()).alias("position"),
+        F.col("record"),
+        F.concat(F.lit("notification "), named, F.lit(": "), F.col("reason")).alias("reason"),
+    )
+
+
+def _tell(batch: int, path: str, what: str) -> None:
+    """Log how many rows a batch added to a folder, and why the first is there."""
+    delivered = Delivered(path)
+    manifest = delivered.manifest_of(batch)
+    if manifest is not None and manifest.rows:
+        first = read_rows(delivered, manifest).slice(0, 1).to_pylist()[0]
+        rows = counted(manifest.rows, "row")
+        _log.warning(
+            "batch %d: %s %s, see %s; the first: %s", batch, rows, what, path, first["reason"]
+        )
 
 
 def stream_id(checkpoint: str) -> str | None:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from kbn.spark.io.feeds import FEED_MAPPING, feed_outcomes
     from kbn.spark.io.json_texts import JsonReader
     from kbn.spark.io.manifests import Delivered, Manifest, Part, link
-    from kbn.spark.io.mapping import Mapping
+    from kbn.spark.io.mapping import Mapping, record_text
     from kbn.spark.io.mapping_file import MappingForm, mapping_of
     from kbn.spark.io.outbox import Frame, acknowledge, frames
     from kbn.spark.io.outcomes import Outcome, Refused, Row, batches
-    from kbn.spark.io.sink import read_delivered
+    from kbn.spark.io.sink import read_delivered, read_rows
     from kbn.spark.io.slices import Slice
     from kbn.spark.io.sources import FilesSource, Offset, Source, local_path
     from kbn.spark.io.table_rows import batch_outcomes
@@ -61,6 +61,8 @@ __all__ = [
     "local_path",
     "mapping_of",
     "read_delivered",
+    "read_rows",
+    "record_text",
     "register",
 ]
 
@@ -98,6 +100,8 @@ __getattr__ = on_first_use(
         "local_path": "kbn.spark.io.sources",
         "mapping_of": "kbn.spark.io.mapping_file",
         "read_delivered": "kbn.spark.io.sink",
+        "read_rows": "kbn.spark.io.sink",
+        "record_text": "kbn.spark.io.mapping",
         "register": "kbn.spark.io.data_source",
     },
 )

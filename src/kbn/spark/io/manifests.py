@@ -95,6 +95,12 @@ class Delivered:
     def is_committed(self, batch: int) -> bool:
         return (self.manifests / _name(batch)).exists()
 
+    def manifest_of(self, batch: int) -> Manifest | None:
+        """What a batch delivered; None when it has not, or is part of a later manifest now."""
+        with suppress(FileNotFoundError):
+            return Manifest.from_json((self.manifests / _name(batch)).read_text(encoding="utf-8"))
+        return None
+
     def commit(self, manifest: Manifest, stream: str | None = None) -> bool:
         """Deliver a batch; False, with its parts deleted, when it was delivered before."""
         self.prepare()

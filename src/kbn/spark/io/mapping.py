@@ -268,7 +268,11 @@ def flattened(
 
 
 def record_text(record: MappingABC[str, Any]) -> str:
-    """The record as JSON text, whatever it holds: for the quarantine and for hashing."""
+    """The record as JSON text, whatever it holds: for the quarantine and for hashing.
+
+    >>> record_text({"day": date(2026, 11, 18)})
+    '{"day":"2026-11-18"}'
+    """
     text = json.dumps(record, default=_shown, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -47,14 +47,23 @@ def read_delivered(directory: str | Path) -> pa.Table:
     ```
     """
     delivered = Delivered(directory)
-    tables = []
-    for manifest in delivered.batches():
-        schema = _arrow(StructType.fromJson(manifest.schema))
-        pieces = [read_part(delivered.parts / part.name, schema) for part in manifest.parts]
-        tables.append(pa.concat_tables([schema.empty_table(), *pieces]))
+    tables = [read_rows(delivered, manifest) for manifest in delivered.batches()]
     if not tables:
         raise InvalidInputError(f"{directory}: nothing was delivered there yet")
     return pa.concat_tables(tables, promote_options="default")
+
+
+def read_rows(delivered: Delivered, manifest: Manifest) -> pa.Table:
+    """The rows of one batch.
+
+    ```python
+    delivered = Delivered("delivered")
+    first = read_rows(delivered, next(delivered.batches()))
+    ```
+    """
+    schema = _arrow(StructType.fromJson(manifest.schema))
+    pieces = [read_part(delivered.parts / part.name, schema) for part in manifest.parts]
+    return pa.concat_tables([schema.empty_table(), *pieces])
 
 
 @dataclass

@@ -36,6 +36,7 @@ from kbn.spark.ingest import FORMATS
 from kbn.spark.io import FEED_MAPPING, TERM_KINDS, MappingForm, mapping_of
 from kbn.spark.io import Mapping as RecordMapping
 from kbn.spark.pipeline.inputs import TableInput, found_files, table_format
+from kbn.spark.row_problems import UnknownTermsChoice
 
 if TYPE_CHECKING:
     Format = str
@@ -85,6 +86,7 @@ class Options(Form, frozen=True):
     by_shard: bool = False
     expand: bool = False
     unrecognised: Literal["keep", "drop"] = "keep"
+    unknown_terms: UnknownTermsChoice = "tell"
     misplaced_above: Annotated[float, Meta(ge=0, description="a number from 0 on")] = 1.5
 
 

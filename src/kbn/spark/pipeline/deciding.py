@@ -124,7 +124,7 @@ def _decide_matches(
         "match",
         deciding.made["annotate"].runs,
         compile=deciding.result_of("compile"),
-        options=[options.expand, options.by_shard],
+        options=[options.expand, options.by_shard, options.unknown_terms],
     )
 
 

@@ -29,6 +29,7 @@ def gather(job: Job, state: State) -> dict[str, pa.Table]:
     made["reasons"] = _top(job.table("quarantine"), "reason", "records")
     made["unrecognised"] = _most(job.table("unrecognised"), "notifications")
     made["rejected"] = _rejected(job.table("rejected"))
+    made["problems"] = _top(job.table("problems"), "reason", "notifications")
     expanded = job.config.options.expand
     made["matched"] = _matched(job.table("matches" if expanded else "counts"), expanded, state)
     if not expanded:

@@ -51,7 +51,7 @@ def page(name: str, facts: Mapping[str, pa.Table], stages: Mapping[str, StageSta
             ),
             _section(
                 "What could not be read, recognised or compiled",
-                tables=drawing.tables("reasons", "unrecognised", "rejected"),
+                tables=drawing.tables("reasons", "unrecognised", "rejected", "problems"),
             ),
             _section("How long it took", drawing.timings(stages), tables=[_stages_table(stages)]),
         ]
@@ -64,6 +64,7 @@ CAPTIONS = {
     "reasons": "Quarantined records, by reason",
     "unrecognised": "Names that name no term of the ontology",
     "rejected": "Subscriptions that could not be compiled",
+    "problems": "Notifications that could not be matched, or hardly as they were meant",
     "terms": "The terms most notifications carry",
     "clusters": "The clusters with most clients",
     "brokers": "What each broker is to hold",
@@ -148,6 +149,7 @@ def _summary(stages: Mapping[str, StageState]) -> str:
     said = {
         "notifications": ("notification", "notifications"),
         "quarantine": ("record in quarantine", "records in quarantine"),
+        "problems": ("problem of a notification", "problems of notifications"),
         "matches": ("match", "matches"),
         "totals": ("subscriber with matches", "subscribers with matches"),
         "rejected": ("subscription rejected", "subscriptions rejected"),

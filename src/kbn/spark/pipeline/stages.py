@@ -20,7 +20,7 @@ from kbn.spark.columns import REJECTED
 from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hops
 from kbn.spark.ingest import notifications, quarantine, read
-from kbn.spark.matching import match
+from kbn.spark.matching import match, problems
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.deciding import Decision, digest
@@ -66,7 +66,7 @@ def tables_of(stage: str, config: PipelineConfig) -> tuple[str, ...]:
         "ingest": ("notifications", "quarantine"),
         "annotate": ("annotated", "unrecognised"),
         "compile": ("rejected",),
-        "match": ("matches", "totals") if config.options.expand else ("counts", "wanted", "totals"),
+        "match": (*_matched(config), "totals", "problems"),
         "medoids": ("medoids", "clusters"),
         "plan": ("plan",),
         "hops": ("hops",),
@@ -74,7 +74,11 @@ def tables_of(stage: str, config: PipelineConfig) -> tuple[str, ...]:
     }[stage]
 
 
-BY_RUN = frozenset({"notifications", "quarantine", "annotated", "matches", "counts"})
+def _matched(config: PipelineConfig) -> tuple[str, ...]:
+    return ("matches",) if config.options.expand else ("counts", "wanted")
+
+
+BY_RUN = frozenset({"notifications", "quarantine", "annotated", "matches", "counts", "problems"})
 """Tables with a part for each run; the others are always made as a whole."""
 
 
@@ -144,8 +148,13 @@ def match_(job: Job, decision: Decision) -> None:
     name, other = ("matches", "counts") if options.expand else ("counts", "matches")
     for run in decision.todo:
         given = job.tables.read(job.spark, "annotated", run)
-        found = match(given, store, expand=options.expand, by_shard=options.by_shard)
+        told = options.unknown_terms
+        found = match(
+            given, store, expand=options.expand, by_shard=options.by_shard, unknown_terms=told
+        )
         job.tables.write(found, name, run)
+        wrong = problems(given, store, unknown_terms=told, duplicates=True)
+        job.tables.write(wrong, "problems", run)
     job.tables.keep_runs(name, decision.runs)
     job.tables.remove(other)
     if options.expand:

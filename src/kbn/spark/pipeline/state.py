@@ -18,7 +18,7 @@ from kbn.errors import InvalidInputError
 from kbn.spark.pipeline.inputs import Stamp
 
 FILE = "state.json"
-FORMAT = 2
+FORMAT = 3
 """Goes up when `state.json` changes, or when the code makes other tables of the same input.
 
 Everything is then done again.
