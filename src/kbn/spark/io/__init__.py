@@ -3,7 +3,10 @@
 `register` makes the format "kbn" known to a Spark session, for streams and batches alike. Reading:
 `sources.py` (files, and what came over a connection, by way of `spool.py`), `brokers.py`, and the
 readers of each file format, which give one outcome for each record. Writing: `sink.py`, into a
-folder of parts and manifests, from where `outbox.py` and `publishing.py` send batches on.
+folder of parts and manifests, from where `outbox.py` and `publishing.py` send batches on, and
+`destinations.py` hands them on to queues and tables of others. `connectors.py` lists the formats
+of those: `queue_reader.py` and `queue_stream.py` read Kafka (`kafka_topics.py`) and NATS
+(`nats_streams.py`), `delta_tables.py` and `iceberg_tables.py` are tables.
 Nothing here knows the jobs of `kbn.spark`, which use it.
 """
 
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
+    from kbn.spark.io.arrivals import QUEUES, TABLES, arrived, checked_connector, rows_arrived
     from kbn.spark.io.conversions import TERM_KINDS, TimeFormat
     from kbn.spark.io.data_source import VERSION, KbnSource, register
     from kbn.spark.io.feeds import FEED_MAPPING, feed_outcomes
@@ -33,6 +37,8 @@ __all__ = [
     "COMPRESSED",
     "CONTENT_BYTES_MAX",
     "FEED_MAPPING",
+    "QUEUES",
+    "TABLES",
     "TERM_KINDS",
     "VERSION",
     "Delivered",
@@ -52,8 +58,10 @@ __all__ = [
     "Source",
     "TimeFormat",
     "acknowledge",
+    "arrived",
     "batch_outcomes",
     "batches",
+    "checked_connector",
     "feed_outcomes",
     "file_outcomes",
     "frames",
@@ -64,6 +72,7 @@ __all__ = [
     "read_rows",
     "record_text",
     "register",
+    "rows_arrived",
 ]
 
 __getattr__ = on_first_use(
@@ -89,7 +98,12 @@ __getattr__ = on_first_use(
         "Source": "kbn.spark.io.sources",
         "TERM_KINDS": "kbn.spark.io.conversions",
         "TimeFormat": "kbn.spark.io.conversions",
+        "QUEUES": "kbn.spark.io.arrivals",
+        "TABLES": "kbn.spark.io.arrivals",
         "VERSION": "kbn.spark.io.data_source",
+        "arrived": "kbn.spark.io.arrivals",
+        "checked_connector": "kbn.spark.io.arrivals",
+        "rows_arrived": "kbn.spark.io.arrivals",
         "acknowledge": "kbn.spark.io.outbox",
         "batch_outcomes": "kbn.spark.io.table_rows",
         "batches": "kbn.spark.io.outcomes",

@@ -63,14 +63,18 @@ SPARKS_OWN = {"checkpointLocation", "queryName"}
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format "kbn" known to a session.
+    """Make the format "kbn" known to a session, and those of Kafka, NATS, Delta and Iceberg.
 
     ```python
     register(spark)
     posts = spark.readStream.format("kbn").option("subscriptions", "store").load("inbox")
     ```
     """
+    from kbn.spark.io.connectors import CONNECTORS
+
     spark.dataSource.register(KbnSource)
+    for connector in CONNECTORS:
+        spark.dataSource.register(connector)
 
 
 class KbnSource(DataSource):

@@ -5,6 +5,7 @@
     notifications:
       - {path: "feeds/*.xml", format: rss}
       - {path: archive, format: csv, mapping: archive-mapping.yaml}
+      - {kafka: {servers: "localhost:9092", topic: posts}, format: json}
     subscriptions: {path: subscriptions.parquet}
     annotate: {category: class}                # beside what the mappings say
     brokers: [dublin, cork, galway]            # the top of the hierarchy first
@@ -33,7 +34,15 @@ from kbn.ontology import Ontology, Reasoning
 from kbn.placement import PLANNERS
 from kbn.spark.annotate import checked_fields
 from kbn.spark.ingest import FORMATS
-from kbn.spark.io import FEED_MAPPING, TERM_KINDS, MappingForm, mapping_of
+from kbn.spark.io import (
+    FEED_MAPPING,
+    QUEUES,
+    TABLES,
+    TERM_KINDS,
+    MappingForm,
+    checked_connector,
+    mapping_of,
+)
 from kbn.spark.io import Mapping as RecordMapping
 from kbn.spark.pipeline.inputs import TableInput, found_files, table_format
 from kbn.spark.row_problems import UnknownTermsChoice
@@ -46,15 +55,20 @@ else:
     TermKind = Literal[TERM_KINDS]
 
 
+QUEUE_FORMATS = ("json", "cloudevents", "rss")
+
+
 @dataclass(frozen=True)
 class Source:
-    """Files of records of one format."""
+    """Files of records of one format; or a queue, or a table, whose kind is `connector`."""
 
     key: str
     pattern: str
     format: str
     mapping: RecordMapping | None
     mapping_digest: str
+    connector: str = ""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def terms(self) -> Mapping[str, str]:
@@ -85,6 +99,7 @@ class Options(Form, frozen=True):
     shards: Annotated[int, Meta(ge=1, description="a whole number from 1 on")] = 1
     by_shard: bool = False
     expand: bool = False
+    backfill: bool = True
     unrecognised: Literal["keep", "drop"] = "keep"
     unknown_terms: UnknownTermsChoice = "tell"
     misplaced_above: Annotated[float, Meta(ge=0, description="a number from 0 on")] = 1.5
@@ -115,12 +130,19 @@ class PipelineConfig:
 # The file, as it is written.
 
 
-class SourceForm(Form, frozen=True):
-    """Files of records; the mapping is a file, or stands here."""
+ConnectorForm = dict[str, str | int | bool]
 
-    path: Text
-    format: Format
+
+class SourceForm(Form, frozen=True):
+    """Files of records, a queue or a table; the mapping is a file, or stands here."""
+
+    path: Text | None = None
+    format: Format | None = None
     mapping: Text | MappingForm | None = None
+    kafka: ConnectorForm | None = None
+    nats: ConnectorForm | None = None
+    delta: Text | ConnectorForm | None = None
+    iceberg: ConnectorForm | None = None
 
 
 class TableForm(Form, frozen=True):
@@ -187,6 +209,15 @@ def checked_config(data: object, where: str, directory: Path) -> PipelineConfig:
 def _config(document: Document, path: Path) -> PipelineConfig:
     root, directory = document.root, path.parent
     form = root.convert(PipelineForm)
+    options = form.options or Options()
+    if not (options.backfill or options.expand):
+        raise (
+            root.at("options")
+            .at("backfill")
+            .error(
+                "false goes with `expand: true`: matches counted by filter are counted as a whole"
+            )
+        )
     sources = _sources(form.notifications, root.at("notifications"), directory)
     deliveries = form.deliveries
     return PipelineConfig(
@@ -202,7 +233,7 @@ def _config(document: Document, path: Path) -> PipelineConfig:
         if deliveries is None
         else _table(deliveries, root.at("deliveries"), directory),
         output=_output(form.output, root.at("output"), directory),
-        options=form.options or Options(),
+        options=options,
     )
 
 
@@ -242,9 +273,41 @@ def _sources(
 
 
 def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source:
-    _found(form.path, place.at("path"), directory)
+    given = {kind: getattr(form, kind) for kind in (*QUEUES, *TABLES)}
+    kinds = [kind for kind, options in given.items() if options is not None]
+    if len(kinds) + (form.path is not None) != 1:
+        raise place.error(f"expected one of path, {', '.join(given)}")
+    if form.format is None and kinds not in (["delta"], ["iceberg"]):
+        raise place.at("format").error("is missing")
     mapping, digest = _mapping(form.mapping, place.at("mapping"), directory)
-    return Source(key, form.path, form.format, mapping, digest)
+    if form.path is not None:
+        _found(form.path, place.at("path"), directory)
+        return Source(key, form.path, form.format or "", mapping, digest)
+    (kind,) = kinds
+    options = _connector(kind, given[kind], place.at(kind), directory)
+    if kind in TABLES and form.format is not None:
+        raise place.at("format").error("a table has none; leave it out")
+    if kind in QUEUES and form.format not in QUEUE_FORMATS:
+        raise place.at("format").error(f"messages are {' or '.join(QUEUE_FORMATS)}")
+    named = [options.get(name, "") for name in ("path", "table", "topic", "stream", "subject")]
+    return Source(
+        key, f"{kind} {' '.join(named)}", form.format or "rows", mapping, digest, kind, options
+    )
+
+
+def _connector(
+    kind: str, form: str | ConnectorForm, place: Place, directory: Path
+) -> dict[str, str]:
+    """The options of a queue or table; paths are from the file."""
+    form = {"path": form} if isinstance(form, str) else form
+    texts = {n: str(v).lower() if isinstance(v, bool) else str(v) for n, v in form.items()}
+    for name in ("path", "secrets"):
+        if name in texts and "://" not in texts[name]:
+            texts[name] = str(directory / texts[name])
+    try:
+        return checked_connector(kind, texts)
+    except InvalidInputError as error:
+        raise place.error(str(error)) from None
 
 
 def _mapping(

@@ -10,12 +10,13 @@ them. Each run has a digest; only runs with a new digest are done.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Literal
 
 from kbn.ontology import Ontology
+from kbn.spark.io import QUEUES, arrived
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.inputs import Stamp, files_digest_parts, found_files, stamps
 from kbn.spark.pipeline.state import RunState, StageState
@@ -23,13 +24,16 @@ from kbn.wording import counted
 
 STAGES = ("ingest", "annotate", "compile", "match", "medoids", "plan", "hops", "report")
 
-Action = Literal["run", "append", "skip"]
+Action = Literal["run", "append", "backfill", "skip"]
 Inputs = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a run does about one stage: run it, append to its tables, or skip it."""
+    """What a run does about one stage: run it, append to its tables, or skip it.
+
+    To backfill is to match late subscriptions against the notifications that earlier runs kept.
+    """
 
     stage: str
     action: Action
@@ -38,6 +42,8 @@ class Decision:
     runs: Mapping[int, RunState] = field(default_factory=dict, repr=False)
     todo: tuple[int, ...] = ()
     """The runs that have to be done, for stages that have runs."""
+    late: tuple[int, ...] = ()
+    """The runs that were done, and lack nothing but what subscriptions changed since."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,17 @@ class Past:
 
 @dataclass(frozen=True)
 class Found:
-    """What is there to read: per source its files, and the files of the tables."""
+    """What is there to read: per source its files, and the files of the tables.
+
+    The files of a queue are its places, and their stamps the offsets from where to where it keeps
+    messages.
+    """
 
     sources: tuple[dict[str, Stamp], ...]
     subscriptions: dict[str, Stamp]
     deliveries: dict[str, Stamp]
+    queues: frozenset[int] = frozenset()
+    """Which of the sources are queues."""
 
     @classmethod
     def of(cls, config: PipelineConfig) -> Found:
@@ -74,9 +86,15 @@ class Found:
 
         log = config.deliveries
         return cls(
-            tuple(look(source.pattern) for source in config.sources),
+            tuple(
+                arrived(source.connector, source.options)
+                if source.connector
+                else look(source.pattern)
+                for source in config.sources
+            ),
             look(config.subscriptions.pattern),
             {} if log is None else look(log.pattern),
+            frozenset(n for n, one in enumerate(config.sources) if one.connector in QUEUES),
         )
 
 
@@ -105,7 +123,7 @@ def _decide_matches(
     }
     deciding.by_run(
         "ingest",
-        _arrived(found.sources, deciding.past.stages.get("ingest")),
+        _arrived(found, deciding.past.stages.get("ingest")),
         mapping=[[one.pattern, one.format, one.mapping_digest] for one in config.sources],
     )
     deciding.by_run(
@@ -120,12 +138,19 @@ def _decide_matches(
         subscriptions=[config.subscriptions.format, files_digest_parts(found.subscriptions)],
         shards=options.shards,
     )
+    compiled, _ = deciding.result_of("compile")
     deciding.by_run(
         "match",
         deciding.made["annotate"].runs,
-        compile=deciding.result_of("compile"),
-        options=[options.expand, options.by_shard, options.unknown_terms],
+        compile={name: of for name, of in compiled.items() if name != "subscriptions"},
+        subscriptions=compiled["subscriptions"],
+        options=[
+            *(options.expand, options.by_shard, options.unknown_terms),
+            *([] if options.backfill else ["as it was"]),
+        ],
     )
+    if options.expand:
+        deciding.late_subscriptions()
 
 
 def _decide_places(deciding: _Deciding, config: PipelineConfig, found: Found) -> None:
@@ -184,6 +209,23 @@ class _Deciding:
             action, why = "run", self._changed(stage, inputs) or _OTHER_FILES[stage == "ingest"]
         self.made[stage] = Decision(stage, action, why, inputs, runs, todo)
 
+    def late_subscriptions(self) -> None:
+        """Let matches stay as they are, where nothing but subscriptions changed."""
+        decided, known = self.made["match"], self.past.stages.get("match")
+        if known is None or [
+            name for name in decided.inputs if known.inputs.get(name) != decided.inputs[name]
+        ] != ["subscriptions"]:
+            return
+        before, upstream = digest("match", known.inputs), self.made["annotate"].runs
+        late = tuple(
+            run
+            for run in decided.todo
+            if run in known.runs and known.runs[run].digest == digest(before, upstream[run].digest)
+        )
+        if late and known.runs.keys() <= decided.runs.keys():
+            todo = tuple(run for run in decided.todo if run not in late)
+            self.made["match"] = replace(decided, action="backfill", todo=todo, late=late)
+
     def _changed(self, stage: str, inputs: Inputs) -> str:
         """What differs from the last time, in words; empty when nothing does."""
         known = self.past.stages.get(stage)
@@ -193,16 +235,32 @@ class _Deciding:
         return _spoken([name for name in names if known.inputs.get(name) != inputs.get(name)])
 
 
-def _arrived(sources: Iterable[dict[str, Stamp]], before: StageState | None) -> dict[int, RunState]:
+def _arrived(found: Found, before: StageState | None) -> dict[int, RunState]:
     """The files in runs: those of the last time, if they have not changed, and one of the new."""
-    files = {f"{n}:{name}": stamp for n, one in enumerate(sources) for name, stamp in one.items()}
+    files: dict[str, Stamp] = {}
+    held: dict[str, Stamp] = {}
+    for number, one in enumerate(found.sources):
+        named = {f"{number}:{name}": stamp for name, stamp in one.items()}
+        (held if number in found.queues else files).update(named)
     kept: dict[int, RunState] = {}
+    read: dict[str, int] = {}
     if before is not None:
-        old = {name: stamp for run in before.runs.values() for name, stamp in run.files.items()}
-        if all(files.get(name) == stamp for name, stamp in old.items()):
+        runs = sorted(before.runs.items())
+        old = {name: stamp for _, run in runs for name, stamp in run.files.items()}
+        # Of a queue nothing is looked at again that was read; but it must be the same queue.
+        read = {name: end for name, (_, end) in old.items() if name in held}
+        is_same = all(held[name][1] >= end for name, end in read.items())
+        if is_same and all(files.get(n) == stamp for n, stamp in old.items() if n not in read):
             # The digest is that of the files alone, as it was before the settings went in.
             kept = {n: RunState(_of_files(run.files), run.files) for n, run in before.runs.items()}
             files = {name: stamp for name, stamp in files.items() if name not in old}
+        else:
+            read = {}
+    files |= {
+        name: (max(first, read.get(name, first)), end)
+        for name, (first, end) in held.items()
+        if end > read.get(name, first)
+    }
     if files:
         # Numbers are not used twice: a table never holds parts of two runs under one.
         number = max(before.runs, default=0) + 1 if before is not None else 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class Outcome:
     why: str
     rows: dict[str, int]
     seconds: float
+    new: dict[str, int] = field(default_factory=dict)
+    """Of these rows, those that this run wrote."""
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -153,7 +155,9 @@ class _Run:
                 seconds = _do(job, decision, self.state)
                 done += 1
             rows = dict(self.state.stages[decision.stage].rows)
-            outcomes.append(Outcome(decision.stage, decision.action, decision.why, rows, seconds))
+            new = {} if job is None or decision.action == "skip" else _written(job, decision, rows)
+            made = Outcome(decision.stage, decision.action, decision.why, rows, seconds, new)
+            outcomes.append(made)
         return outcomes
 
     def _begun(self, total: int) -> Job:
@@ -183,6 +187,15 @@ def _do(job: Job, decision: Decision, state: State) -> float:
     )
     state.write(job.out)
     return seconds
+
+
+def _written(job: Job, decision: Decision, rows: Mapping[str, int]) -> dict[str, int]:
+    """How many rows of its tables a stage wrote in this run."""
+    runs = (*decision.todo, *(decision.late if job.config.options.backfill else ()))
+    return {
+        name: sum(job.tables.rows(name, run) for run in runs) if name in BY_RUN else count
+        for name, count in rows.items()
+    }
 
 
 def _planned(

@@ -19,12 +19,14 @@ from kbn.spark.annotate import annotate, unrecognised
 from kbn.spark.columns import REJECTED
 from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hops
+from kbn.spark.ingest import ingest as ingest_rows
 from kbn.spark.ingest import notifications, quarantine, read
+from kbn.spark.io import register, rows_arrived
 from kbn.spark.matching import match, problems
 from kbn.spark.medoids import interests, medoids
 from kbn.spark.pipeline.config import PipelineConfig
 from kbn.spark.pipeline.deciding import Decision, digest
-from kbn.spark.pipeline.inputs import TableInput, found_files, spark_path
+from kbn.spark.pipeline.inputs import Stamp, TableInput, found_files, spark_path
 from kbn.spark.pipeline.tables import Tables
 from kbn.spark.pipeline.wanted import totals_of_matches, totals_of_wanted, wanted
 from kbn.spark.planning import clusters, plan, plan_json
@@ -75,7 +77,7 @@ def tables_of(stage: str, config: PipelineConfig) -> tuple[str, ...]:
 
 
 def _matched(config: PipelineConfig) -> tuple[str, ...]:
-    return ("matches",) if config.options.expand else ("counts", "wanted")
+    return ("matches", "subscribed") if config.options.expand else ("counts", "wanted")
 
 
 BY_RUN = frozenset({"notifications", "quarantine", "annotated", "matches", "counts", "problems"})
@@ -85,19 +87,27 @@ BY_RUN = frozenset({"notifications", "quarantine", "annotated", "matches", "coun
 def ingest(job: Job, decision: Decision) -> None:
     """Files to notifications and the quarantine."""
     for run in decision.todo:
-        by_source: dict[int, list[str]] = {}
-        for name in decision.runs[run].files:
+        by_source: dict[int, dict[str, Stamp]] = {}
+        for name, stamp in decision.runs[run].files.items():
             number, _, file = name.partition(":")
-            path = Path(os.path.normpath(job.config.directory / file))
-            by_source.setdefault(int(number), []).append(spark_path(path))
-        parts = []
-        for place, paths in sorted(by_source.items()):
-            source = job.config.sources[place]
-            parts.append(read(job.spark, paths, source.format, source.mapping))
+            by_source.setdefault(int(number), {})[file] = stamp
+        parts = [_records(job, place, files) for place, files in sorted(by_source.items())]
         # Read once, though two tables come of it.
         rows = job.tables.stage(job.spark, reduce(DataFrame.unionByName, parts), "ingested")
         job.tables.write(notifications(rows), "notifications", run)
         job.tables.write(quarantine(rows), "quarantine", run)
+
+
+def _records(job: Job, number: int, files: Mapping[str, Stamp]) -> DataFrame:
+    """The records of some files of a source, or of what came to its queue or table."""
+    source = job.config.sources[number]
+    if source.connector:
+        register(job.spark)
+        rows = rows_arrived(job.spark, source.connector, source.options, dict(files))
+        return ingest_rows(rows, source.format, source.mapping)
+    places = [Path(os.path.normpath(job.config.directory / file)) for file in files]
+    paths = [spark_path(path) for path in places]
+    return read(job.spark, paths, source.format, source.mapping)
 
 
 def annotate_(job: Job, decision: Decision) -> None:
@@ -146,6 +156,8 @@ def match_(job: Job, decision: Decision) -> None:
     """Notifications × subscriptions: pairs, or counts by group."""
     options, store = job.config.options, job.store
     name, other = ("matches", "counts") if options.expand else ("counts", "matches")
+    if decision.late and options.backfill:
+        backfill(job, decision)
     for run in decision.todo:
         given = job.tables.read(job.spark, "annotated", run)
         told = options.unknown_terms
@@ -159,10 +171,44 @@ def match_(job: Job, decision: Decision) -> None:
     job.tables.remove(other)
     if options.expand:
         job.tables.remove("wanted")
+        job.tables.write(job.given(job.config.subscriptions), "subscribed")
         job.tables.write(totals_of_matches(job.table("matches")), "totals")
     else:
+        job.tables.remove("subscribed")
         job.tables.write(wanted(job.table("counts"), store), "wanted")
         job.tables.write(totals_of_wanted(job.table("wanted"), store), "totals")
+
+
+def backfill(job: Job, decision: Decision) -> None:
+    """Match late subscriptions against the notifications of earlier runs.
+
+    The table `subscribed` has the subscriptions that the matches there are of. Those that came,
+    went or changed since lose their matches, if they have any, and those that are there now get
+    them. What was killed in between is therefore done again with the same result.
+    """
+    fresh, before = job.given(job.config.subscriptions), job.table("subscribed")
+    changed = fresh.subtract(before).unionByName(before.subtract(fresh)).select("subscription")
+    changed = job.tables.stage(job.spark, changed.distinct(), "changed")
+    if changed.isEmpty():
+        return
+    late = fresh.join(changed, "subscription", "left_semi").select(*fresh.columns)
+    store = None
+    if not late.isEmpty():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the table `rejected` says it, of all of them
+            place = job.out / "stores" / f"late-{digest(decision.inputs)}"
+            shutil.rmtree(place, ignore_errors=True)
+            store = compile_subscriptions(late, job.ontology, place)
+    told = job.config.options.unknown_terms
+    for run in decision.late:
+        given = job.tables.read(job.spark, "annotated", run)
+        kept = job.tables.read(job.spark, "matches", run)
+        kept = kept.join(changed, "subscription", "left_anti").select(*kept.columns)
+        if store is not None:
+            kept = kept.unionByName(match(given, store, unknown_terms=told))
+        job.tables.write(kept, "matches", run)
+        wrong = problems(given, job.store, unknown_terms=told, duplicates=True)
+        job.tables.write(wrong, "problems", run)
 
 
 def medoids_(job: Job, decision: Decision) -> None:

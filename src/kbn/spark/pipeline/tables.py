@@ -70,9 +70,9 @@ class Tables:
         """Remove a table, if it is there."""
         shutil.rmtree(self.path(name), ignore_errors=True)
 
-    def rows(self, name: str) -> int:
-        """How many rows a table has; only the ends of its files are read."""
-        files = self.path(name).rglob("*.parquet")
+    def rows(self, name: str, run: int | None = None) -> int:
+        """How many rows a table, or one run's part, has; only the ends of its files are read."""
+        files = self.path(name, run).rglob("*.parquet")
         return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
     def _put(self, fresh: Path, place: Path) -> None:
