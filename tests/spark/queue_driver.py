@@ -1,6 +1,6 @@
-"""A driver to be killed: from Kafka and from NATS, each to two sinks, to the end of what is there.
+"""A driver to be killed: from Kafka and NATS to queues and tables, to the end of what is there.
 
-python queue_driver.py ROOT KAFKA NATS
+python queue_driver.py ROOT KAFKA NATS kafka-to-nats nats-to-delta
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kbn.spark.matching import match
 from kbn.spark.runtime import session
 
 
-def main(root: Path, kafka: str, nats: str) -> None:
+def main(root: Path, kafka: str, nats: str, names: list[str]) -> None:
     spark = session(
         "local[2]",
         app="kbn killed driver of queues",
@@ -31,10 +31,10 @@ def main(root: Path, kafka: str, nats: str) -> None:
         "nats": {"servers": nats, "stream": "POSTS"},
     }
     sinks = {
-        "kafka-to-nats": {"servers": nats, "stream": "MATCHES", "subject": "matches"},
-        "kafka-to-delta": {"path": str(root / "delta")},
-        "nats-to-kafka": {"servers": kafka, "topic": "matches", "key": "subscriber"},
-        "nats-to-iceberg": {
+        "nats": {"servers": nats, "stream": "MATCHES", "subject": "matches"},
+        "delta": {"path": str(root / "delta")},
+        "kafka": {"servers": kafka, "topic": "matches", "key": "subscriber"},
+        "iceberg": {
             "table": "db.matches",
             "catalog.type": "sql",
             "catalog.uri": f"sqlite:///{root}/catalog.db",
@@ -42,12 +42,12 @@ def main(root: Path, kafka: str, nats: str) -> None:
         },
     }
     queries = []
-    for name, options in sinks.items():
+    for name in names:
         source, _, sink = name.split("-")
         reader = spark.readStream.format(f"kbn-{source}").options(**sources[source])
         reader = reader.option("subscriptions", str(root / "store")).option("tasks", "1")
-        rows = match(reader.option("maxRowsPerBatch", "15").load(), root / "store")
-        writer = rows.writeStream.format(f"kbn-{sink}").options(**options)
+        rows = match(reader.option("maxRowsPerBatch", "25").load(), root / "store")
+        writer = rows.writeStream.format(f"kbn-{sink}").options(**sinks[sink])
         writer = writer.option("checkpointLocation", str(root / "checkpoints" / name))
         queries.append(writer.trigger(availableNow=True).start())
     for query in queries:
@@ -56,4 +56,4 @@ def main(root: Path, kafka: str, nats: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -18,6 +18,8 @@ from typing import Any
 import confluent_kafka
 import nats
 
+from kbn.spark.io.kafka_topics import KafkaQueue
+
 STARTED_S = 60
 
 
@@ -46,6 +48,17 @@ class MockKafka:
             self._producer.produce(topic, value, key=named, on_delivery=done)
         assert self._producer.flush(STARTED_S) == 0
         return [places[number] for number in sorted(places)]
+
+    def values(self, topic: str) -> list[bytes]:
+        """What a topic holds."""
+        queue = KafkaQueue({"servers": self.servers, "topic": topic})
+        found = [
+            message.value or b""
+            for place, held in queue.bounds().items()
+            for message in queue.read(place, held.first, held.end)
+        ]
+        queue.close()
+        return found
 
 
 class NatsServer:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.pipelines import write_pipeline, write_posts
 from tests.spark.queue_servers import MockKafka
@@ -115,6 +117,24 @@ def test_a_source_that_says_something_wrong_is_refused_by_key(
     assert told in str(refused.value) and "notifications[1]" in str(refused.value)
 
 
+WRONG_DELIVERY = [
+    ("{table: matches}", "expected one of kafka, nats, delta, iceberg"),
+    ("{table: maches, delta: t}", "did you mean 'matches'"),
+    ("{table: counts, delta: t}", "only without `expand: true`"),
+    ("{table: matches, nats: {servers: x, steam: y}}", "did you mean 'stream'"),
+]
+
+
+@pytest.mark.parametrize(("target", "told"), WRONG_DELIVERY)
+def test_a_delivery_that_says_something_wrong_is_refused_by_key(
+    file: Path, target: str, told: str
+) -> None:
+    edit(file, "output:", f"deliver: [{target}]\noutput:")
+    with pytest.raises(InvalidInputError) as refused:
+        load_config(file)
+    assert told in str(refused.value) and "deliver[0]" in str(refused.value)
+
+
 def test_a_queue_that_cannot_be_reached_is_told_before_spark_starts(file: Path) -> None:
     source = "kafka: {servers: '127.0.0.1:1', topic: x, giveUpAfter: 1}, format: json"
     edit(file, "subscriptions:", f"  - {{{source}}}\nsubscriptions:")
@@ -213,36 +233,76 @@ def test_a_new_day_and_late_subscriptions_cost_what_is_new(
     assert sorted(row.notification for row in late) == [f"n{n}" for n in range(200, 205)]
 
 
-@pytest.mark.slow
-def test_queues_and_tables_are_sources_of_a_pipeline_and_only_their_news_is_read(
-    file: Path, spark: SparkSession, matched: list[tuple[int, int]]
-) -> None:
-    import pyarrow as pa
-    from deltalake import write_deltalake
+class Posts:
+    """Notifications that come to a topic and to a Delta table."""
 
-    kafka = MockKafka()
+    def __init__(self, file: Path, kafka: MockKafka) -> None:
+        self._file = file
+        self._kafka = kafka
+        self.sources = (
+            f'  - {{kafka: {{servers: "{kafka.servers}", topic: posts}}, format: json, '
+            "mapping: mapping.yaml}\n"
+            "  - {delta: lake, mapping: {id: id, attributes: {duration: {as: integer}}}}\n"
+        )
 
-    def post(first: int, count: int) -> None:
+    def post(self, first: int, count: int) -> None:
         ids = [f"k{n}" for n in range(first, first + count)]
-        kafka.publish("posts", [json.dumps({"id": i, "duration": 700}).encode() for i in ids])
-        durations = [700] * count
-        rows = pa.table({"id": [f"d{i}" for i in ids], "duration": durations})
-        write_deltalake(file.parent / "lake", rows, mode="append")
+        records = [json.dumps({"id": id, "duration": 700}).encode() for id in ids]
+        self._kafka.publish("posts", records)
+        rows = pa.table({"id": [f"d{id}" for id in ids], "duration": [700] * count})
+        write_deltalake(self._file.parent / "lake", rows, mode="append")
 
-    post(0, 6)
-    sources = (
-        f'  - {{kafka: {{servers: "{kafka.servers}", topic: posts}}, format: json, '
-        "mapping: mapping.yaml}\n"
-        "  - {delta: lake, mapping: {id: id, attributes: {duration: {as: integer}}}}\n"
-    )
+
+def matches_of(spark: SparkSession, file: Path) -> list[dict[str, Any]]:
+    return [row.asDict() for row in table(spark, load_config(file), "matches").collect()]
+
+
+@pytest.mark.slow
+def test_queues_and_tables_are_sources_and_sinks_of_a_pipeline(
+    file: Path, spark: SparkSession, matched: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    kafka = MockKafka()
+    posted = Posts(file, kafka)
+    posted.post(0, 6)
+    sources, post = posted.sources, posted.post
     edit(file, "subscriptions:", f"{sources}subscriptions:")
-    run(file, spark, until="match")
+    sinks = (
+        "deliver:\n  - {table: matches, delta: theirs}\n"
+        f'  - {{table: matches, kafka: {{servers: "{kafka.servers}", topic: matches}}}}\n'
+    )
+    edit(file, "output:", f"{sinks}output:")
+    kafka.publish("matches", [b"{}"])
+    run(file, spark, until="deliver")
     assert matched == [(42, 4)]
-    assert {one.action for one in run(file, spark, until="match")} == {"skip"}
+    assert {one.action for one in run(file, spark, until="deliver")} == {"skip"}
     post(6, 3)
-    did = {one.stage: one for one in run(file, spark, until="match")}
-    assert did["ingest"].action == "append" and did["ingest"].new["notifications"] == 6
-    assert matched[1:] == [(6, 4)]
-    found = table(spark, load_config(file), "matches").where("subscriber = 'cyd'").collect()
-    ours = sorted(row.notification for row in found if row.notification[0] in "kd")
-    assert ours == sorted(f"{kind}k{n}" for kind in ("", "d") for n in range(9))
+    # Killed after the table has the rows, and before that is written down: they are not doubled.
+    write = stages._write_to
+
+    def until_killed(job: stages.Job, target: Any, *about: Any) -> None:
+        if target.connector == "kafka":
+            raise Killed
+        write(job, target, *about)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "_write_to", until_killed)
+        with pytest.raises(Killed):
+            run(file, spark, until="deliver")
+    assert matched[1:] == [(6, 4)]  # only the news is read
+    did = {one.stage: one for one in run(file, spark, until="deliver")}
+    assert did["ingest"].action == "skip" and did["deliver"].action == "append"
+    assert len(matched) == 2
+    pairs = sorted((r["notification"], r["subscription"]) for r in matches_of(spark, file))
+    theirs = DeltaTable(file.parent / "theirs").to_pyarrow_dataset().to_table().to_pylist()
+    assert sorted((r["notification"], r["subscription"]) for r in theirs) == pairs
+    sent = [json.loads(value) for value in kafka.values("matches")]
+    assert sorted((r["notification"], r["subscription"]) for r in sent if r) == pairs
+    assert len(pairs) == len(set(pairs)) > 18
+    # A late subscription changes earlier runs: the table is made anew.
+    edit(file.parent / "wants.txt", "cyd: duration <= 1200", "cyd: duration <= 0")
+    run(file, spark, until="deliver")
+    theirs = DeltaTable(file.parent / "theirs").to_pyarrow_dataset().to_table().to_pylist()
+    pairs = sorted((r["notification"], r["subscription"]) for r in matches_of(spark, file))
+    assert sorted((r["notification"], r["subscription"]) for r in theirs) == pairs
+    assert "cyd" not in {subscription for _, subscription in pairs}

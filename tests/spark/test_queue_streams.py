@@ -25,7 +25,9 @@ from kbn.spark.io.queues import Queue
 
 DRIVER = Path(__file__).parent / "queue_driver.py"
 RUN_LIMIT_S = 240
-NAMES = ("kafka-to-nats", "kafka-to-delta", "nats-to-kafka", "nats-to-iceberg")
+# `scripts/test-long` has the other sinks: KBN_QUEUE_STREAMS="kafka-to-iceberg nats-to-kafka".
+NAMES = os.environ.get("KBN_QUEUE_STREAMS", "kafka-to-nats nats-to-delta").split()
+KILLS = int(os.environ.get("KBN_QUEUE_KILLS", "10"))
 
 
 class QueueWorld(World):
@@ -112,7 +114,7 @@ def test_streams_of_queues_killed_again_and_again_lose_and_double_nothing(
 ) -> None:
     world.resubscribe()
     world.post(10)
-    for _ in range(int(os.environ.get("KBN_QUEUE_KILLS", "10"))):
+    for _ in range(KILLS):
         world.post(world.random.randrange(20, 40))
         run_until_killed(world)
     done = run_driver(world)
@@ -131,7 +133,7 @@ def run_driver(world: QueueWorld) -> subprocess.Popen[bytes]:
     """The streams in processes of their own, which can be killed together."""
     with open(world.root / "log", "ab") as log:
         return subprocess.Popen(
-            [sys.executable, DRIVER, world.root, world.kafka.servers, world.nats.servers],
+            [sys.executable, DRIVER, world.root, world.kafka.servers, world.nats.servers, *NAMES],
             stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 

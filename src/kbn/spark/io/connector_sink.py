@@ -1,7 +1,9 @@
 """The sinks of the connectors: rows into an outbox, and from there to a queue or a table.
 
 A stream's outbox is in its checkpoint unless the option `outbox` names a folder; both belong
-together for ever. A table that is written as a whole has an outbox for the time that takes.
+together for ever. A table that is written as a whole has an outbox for the time that takes; with
+the options `outbox` and `batch` it is that batch of the outbox, and written once however often it
+is tried (as `foreachBatch` may).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
-from kbn.spark.io.destinations import Destination, hand_on_write
+from kbn.spark.io.destinations import Destination, hand_on, hand_on_write
 from kbn.spark.io.queue_rows import QueueDestination, check_messages
 from kbn.spark.io.queues import Queue
 from kbn.spark.io.sink import BatchWriter
@@ -31,13 +33,20 @@ class ConnectorBatchWriter(BatchWriter):
         self, options: Mapping[str, str], schema: StructType, destination: Callable[[], Destination]
     ) -> None:
         folder = local_path(options["outbox"]) if "outbox" in options else None
+        if "batch" in options and not (options["batch"].isdigit() and folder is not None):
+            raise InvalidInputError("the option batch is a number, and goes with the option outbox")
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        self._outbox = tempfile.mkdtemp(prefix="kbn-outbox-", dir=folder)
-        super().__init__({"path": self._outbox}, schema, overwrite=False)
+        about = {"batch": options["batch"]} if "batch" in options else {}
+        self._outbox = str(folder) if about else tempfile.mkdtemp(prefix="kbn-outbox-", dir=folder)
+        super().__init__({"path": self._outbox, **about}, schema, overwrite=False)
         self._destination = destination
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._batch is not None:
+            super().commit(messages)
+            hand_on(self._target.delivered, self._destination())
+            return
         try:
             super().commit(messages)
             hand_on_write(self._target.delivered, self._destination())
@@ -45,7 +54,10 @@ class ConnectorBatchWriter(BatchWriter):
             shutil.rmtree(self._outbox, ignore_errors=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        shutil.rmtree(self._outbox, ignore_errors=True)
+        if self._batch is not None:
+            super().abort(messages)
+        else:
+            shutil.rmtree(self._outbox, ignore_errors=True)
 
 
 def stream_outbox(options: Mapping[str, str]) -> str:

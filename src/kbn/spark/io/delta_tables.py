@@ -74,7 +74,7 @@ class DeltaSource(DataSource):
 def delta_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options, checked."""
     _library()
-    known = ("path", "version", "partitionBy", "outbox", "files", "tasks", "secrets")
+    known = ("path", "version", "partitionBy", "outbox", "batch", "files", "tasks", "secrets")
     found = checked_options(NAME, options, known, prefix=PREFIX)
     if not found.get("path"):
         raise InvalidInputError(

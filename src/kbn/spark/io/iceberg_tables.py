@@ -77,7 +77,7 @@ class IcebergSource(DataSource):
 def iceberg_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options, checked."""
     _library()
-    known = ("table", "catalog", "snapshot", "outbox", "files", "tasks", "secrets")
+    known = ("table", "catalog", "snapshot", "outbox", "batch", "files", "tasks", "secrets")
     found = checked_options(NAME, options, known, needed=("table",), prefix=PREFIX)
     if "." not in found["table"]:
         raise InvalidInputError(

@@ -74,7 +74,7 @@ class KafkaSource(DataSource):
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options, checked."""
     _library()
-    known = ("servers", "topic", "key", "outbox", *OPTIONS)
+    known = ("servers", "topic", "key", "outbox", "batch", *OPTIONS)
     return checked_options(NAME, options, known, needed=("servers", "topic"), prefix=PREFIX)
 
 

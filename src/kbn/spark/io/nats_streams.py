@@ -79,7 +79,17 @@ def nats_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options, checked."""
     _library()
     known = (
-        *("servers", "stream", "subject", "outbox", "user", "password", "token", "credentials"),
+        *(
+            "servers",
+            "stream",
+            "subject",
+            "outbox",
+            "batch",
+            "user",
+            "password",
+            "token",
+            "credentials",
+        ),
         *("tlsCa", *OPTIONS),
     )
     return checked_options(NAME, options, known, needed=("servers", "stream"))

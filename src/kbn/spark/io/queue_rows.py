@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from kbn.errors import InvalidInputError
 from kbn.spark.io.destinations import Committed
 from kbn.spark.io.parts import json_lines
-from kbn.spark.io.queues import Outgoing, Places, Queue
+from kbn.spark.io.queues import Offsets, Outgoing, Queue
 from kbn.spark.io.row_notifications import holds_notifications
 
 
@@ -83,17 +83,17 @@ class QueueDestination:
     queue: Queue
     key: str | None = None
 
-    def standing(self) -> Places:
+    def standing(self) -> Offsets:
         return {place: held.end for place, held in self.queue.bounds().items()}
 
-    def take(self, batch: Committed, since: Places, *, again: bool) -> None:
+    def take(self, batch: Committed, since: Offsets, *, again: bool) -> None:
         try:
             there = self._ids(since) if again else frozenset()
             self.queue.send(each for each in messages(batch, self.key) if each.id not in there)
         finally:
             self.queue.close()
 
-    def _ids(self, since: Places) -> frozenset[str | None]:
+    def _ids(self, since: Offsets) -> frozenset[str | None]:
         """The ids of what came to the queue since."""
         return frozenset(
             message.id

@@ -24,7 +24,7 @@ from kbn.errors import InvalidInputError
 from kbn.spark.io.connector_options import whole_number, yes_or_no
 from kbn.spark.io.data_source import newest_version, tasks_of
 from kbn.spark.io.queue_reader import Portion, Rows
-from kbn.spark.io.queues import Bounds, Places, Queue, reached, spans, starting, still_kept
+from kbn.spark.io.queues import Bounds, Offsets, Queue, reached, spans, starting, still_kept
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -70,7 +70,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held = self._bounds()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        before: Places = start["places"]
+        before: Offsets = start["places"]
         if not self._is_strict:
             before = still_kept(before, self._bounds(), self._open().address, or_fail=False)
         version = end["version"] if self._store is not None else None
@@ -98,7 +98,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_queue": None}  # a connection stays in its process
 
 
-def _offset(places: Places, version: int | None) -> dict[str, Any]:
+def _offset(places: Offsets, version: int | None) -> dict[str, Any]:
     return {"places": places, "version": version or 0}
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kbn.errors import InvalidInputError, KbnError
 
-Places = dict[str, int]
+Offsets = dict[str, int]
 """How far each place is read: the offset that comes next."""
 
 
@@ -81,7 +81,7 @@ class Span:
     end: int
 
 
-def reached(start: Places, bounds: Mapping[str, Bounds], rows: int | None) -> Places:
+def reached(start: Offsets, bounds: Mapping[str, Bounds], rows: int | None) -> Offsets:
     """How far a batch reads: to the end, or about `rows` messages, shared among the places.
 
     Each place with something new gets at least one, so that none waits for ever.
@@ -103,8 +103,8 @@ def reached(start: Places, bounds: Mapping[str, Bounds], rows: int | None) -> Pl
 
 
 def still_kept(
-    start: Places, bounds: Mapping[str, Bounds], address: str, *, or_fail: bool
-) -> Places:
+    start: Offsets, bounds: Mapping[str, Bounds], address: str, *, or_fail: bool
+) -> Offsets:
     """Where to go on; KbnError when messages that were not read yet are kept no longer.
 
     Without `or_fail`, reading goes on with what is left.
@@ -130,7 +130,7 @@ def still_kept(
     return found
 
 
-def spans(start: Places, end: Places, tasks: int, least: int = 5000) -> list[Span]:
+def spans(start: Offsets, end: Offsets, tasks: int, least: int = 5000) -> list[Span]:
     """What lies between, in portions for one task each: about `tasks`, of at least `least`.
 
     >>> spans({"a": 0}, {"a": 10_000, "b": 3}, 2)
@@ -146,7 +146,7 @@ def spans(start: Places, end: Places, tasks: int, least: int = 5000) -> list[Spa
     ]
 
 
-def starting(option: str, bounds: Mapping[str, Bounds], name: str = "startingOffsets") -> Places:
+def starting(option: str, bounds: Mapping[str, Bounds], name: str = "startingOffsets") -> Offsets:
     """Where an option says to begin, or end: earliest, latest, or a JSON object of offsets."""
     import json
 

@@ -79,6 +79,18 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Delivery:
+    """A table of the pipeline that goes to a queue, or to a table of others."""
+
+    table: str
+    connector: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+DELIVERABLE = ("notifications", "quarantine", "annotated", "matches", "counts")
+
+
+@dataclass(frozen=True)
 class OntologyFiles:
     """Which ontology, and how it is read."""
 
@@ -120,6 +132,7 @@ class PipelineConfig:
     deliveries: TableInput | None
     output: Path
     options: Options = field(default_factory=Options)
+    deliver: tuple[Delivery, ...] = ()
 
     @property
     def directory(self) -> Path:
@@ -139,6 +152,16 @@ class SourceForm(Form, frozen=True):
     path: Text | None = None
     format: Format | None = None
     mapping: Text | MappingForm | None = None
+    kafka: ConnectorForm | None = None
+    nats: ConnectorForm | None = None
+    delta: Text | ConnectorForm | None = None
+    iceberg: ConnectorForm | None = None
+
+
+class DeliverForm(Form, frozen=True):
+    """A table of the pipeline, and the queue or table that gets its rows."""
+
+    table: Text
     kafka: ConnectorForm | None = None
     nats: ConnectorForm | None = None
     delta: Text | ConnectorForm | None = None
@@ -180,6 +203,7 @@ class PipelineForm(Form, frozen=True):
     brokers: Text | list[Text] | None = None
     planner: Text = "taxonomic"
     deliveries: Text | TableForm | None = None
+    deliver: list[DeliverForm] | None = None
     options: Options | None = None
 
 
@@ -234,6 +258,10 @@ def _config(document: Document, path: Path) -> PipelineConfig:
         else _table(deliveries, root.at("deliveries"), directory),
         output=_output(form.output, root.at("output"), directory),
         options=options,
+        deliver=tuple(
+            _delivery(one, root.at("deliver").at(number), directory, options)
+            for number, one in enumerate(form.deliver or ())
+        ),
     )
 
 
@@ -272,11 +300,31 @@ def _sources(
     )
 
 
-def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source:
+def _connectors(form: SourceForm | DeliverForm) -> dict[str, str | ConnectorForm]:
+    """The queues and tables that are named, by kind."""
     given = {kind: getattr(form, kind) for kind in (*QUEUES, *TABLES)}
-    kinds = [kind for kind, options in given.items() if options is not None]
+    return {kind: options for kind, options in given.items() if options is not None}
+
+
+def _delivery(form: DeliverForm, place: Place, directory: Path, options: Options) -> Delivery:
+    given = _connectors(form)
+    if len(given) != 1:
+        raise place.error(f"expected one of {', '.join((*QUEUES, *TABLES))}")
+    if form.table not in DELIVERABLE:
+        known = or_one_of(form.table, DELIVERABLE)
+        raise place.at("table").error(f"{form.table!r:.60} is unknown{known}")
+    if form.table == ("counts" if options.expand else "matches"):
+        needed = "without" if options.expand else "with"
+        raise place.at("table").error(f"there is such a table only {needed} `expand: true`")
+    ((kind, about),) = given.items()
+    return Delivery(form.table, kind, _connector(kind, about, place.at(kind), directory))
+
+
+def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source:
+    given = _connectors(form)
+    kinds = list(given)
     if len(kinds) + (form.path is not None) != 1:
-        raise place.error(f"expected one of path, {', '.join(given)}")
+        raise place.error(f"expected one of path, {', '.join((*QUEUES, *TABLES))}")
     if form.format is None and kinds not in (["delta"], ["iceberg"]):
         raise place.at("format").error("is missing")
     mapping, digest = _mapping(form.mapping, place.at("mapping"), directory)

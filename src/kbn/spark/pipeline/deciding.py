@@ -22,7 +22,7 @@ from kbn.spark.pipeline.inputs import Stamp, files_digest_parts, found_files, st
 from kbn.spark.pipeline.state import RunState, StageState
 from kbn.wording import counted
 
-STAGES = ("ingest", "annotate", "compile", "match", "medoids", "plan", "hops", "report")
+STAGES = ("ingest", "annotate", "compile", "match", "deliver", "medoids", "plan", "hops", "report")
 
 Action = Literal["run", "append", "backfill", "skip"]
 Inputs = dict[str, str]
@@ -151,6 +151,12 @@ def _decide_matches(
     )
     if options.expand:
         deciding.late_subscriptions()
+    if config.deliver:
+        deciding.by_run(
+            "deliver",
+            deciding.made["match"].runs,
+            deliveries=[[one.table, one.connector, dict(one.options)] for one in config.deliver],
+        )
 
 
 def _decide_places(deciding: _Deciding, config: PipelineConfig, found: Found) -> None:

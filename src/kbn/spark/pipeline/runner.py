@@ -234,6 +234,7 @@ def _outputs_are_there(
 def _forget_what_is_not_declared(config: PipelineConfig, state: State, tables: Tables) -> None:
     """Remove the tables of stages that the file declared once and does not declare now."""
     undeclared = [
+        *(() if config.deliver else ("deliver",)),
         *(() if config.deliveries else ("hops",)),
         *(() if config.brokers else ("plan",)),
     ]

@@ -21,10 +21,10 @@ from kbn.spark.compiling import compile_subscriptions
 from kbn.spark.hops import hops
 from kbn.spark.ingest import ingest as ingest_rows
 from kbn.spark.ingest import notifications, quarantine, read
-from kbn.spark.io import register, rows_arrived
+from kbn.spark.io import TABLES, register, rows_arrived
 from kbn.spark.matching import match, problems
 from kbn.spark.medoids import interests, medoids
-from kbn.spark.pipeline.config import PipelineConfig
+from kbn.spark.pipeline.config import Delivery, PipelineConfig
 from kbn.spark.pipeline.deciding import Decision, digest
 from kbn.spark.pipeline.inputs import Stamp, TableInput, found_files, spark_path
 from kbn.spark.pipeline.tables import Tables
@@ -69,6 +69,7 @@ def tables_of(stage: str, config: PipelineConfig) -> tuple[str, ...]:
         "annotate": ("annotated", "unrecognised"),
         "compile": ("rejected",),
         "match": (*_matched(config), "totals", "problems"),
+        "deliver": (),
         "medoids": ("medoids", "clusters"),
         "plan": ("plan",),
         "hops": ("hops",),
@@ -211,6 +212,29 @@ def backfill(job: Job, decision: Decision) -> None:
         job.tables.write(wrong, "problems", run)
 
 
+def deliver(job: Job, decision: Decision) -> None:
+    """Rows of tables to queues and tables of others, each run's once.
+
+    What waits to be taken has a folder that is known by the run and its digest: what was killed in
+    between is completed, and not written twice. A table whose earlier runs changed is made anew.
+    """
+    register(job.spark)
+    for number, target in enumerate(job.config.deliver):
+        if target.connector in TABLES and decision.action != "append":
+            whole = digest([run.digest for run in decision.runs.values()])
+            _write_to(job, target, job.table(target.table), "overwrite", f"{number}-{whole}")
+            continue
+        for run in decision.todo:
+            rows = job.tables.read(job.spark, target.table, run)
+            _write_to(job, target, rows, "append", f"{number}-{decision.runs[run].digest}")
+    shutil.rmtree(job.out / "outboxes", ignore_errors=True)
+
+
+def _write_to(job: Job, target: Delivery, rows: DataFrame, mode: str, outbox: str) -> None:
+    writer = rows.write.format(f"kbn-{target.connector}").mode(mode).options(**target.options)
+    writer.option("outbox", str(job.out / "outboxes" / outbox)).option("batch", "0").save()
+
+
 def medoids_(job: Job, decision: Decision) -> None:
     """Each client's interests as one point of the ontology: of subscribers and publishers."""
     path, prefixes = ontology_path(job.ontology), job.ontology.prefixes
@@ -243,6 +267,7 @@ WORK: Mapping[str, Callable[[Job, Decision], None]] = {
     "annotate": annotate_,
     "compile": compile_,
     "match": match_,
+    "deliver": deliver,
     "medoids": medoids_,
     "plan": plan_,
     "hops": hops_,
