@@ -108,12 +108,12 @@ def hand_on_write(delivered: Delivered, destination: Destination) -> None:
 
 def _hand_on(delivered: Delivered, destination: Destination, outbox: str, name: str) -> None:
     manifest = delivered.read(name)
-    known = acknowledged(delivered)
-    again = known.get("sending") == name
-    if not again:
-        known = {"since": destination.standing(), "sending": name}
-        write_down(delivered, **known)
     if manifest.rows:
+        known = acknowledged(delivered)
+        again = known.get("sending") == name
+        if not again:
+            known = {"since": destination.standing(), "sending": name}
+            write_down(delivered, **known)
         batch = Committed(outbox, name, manifest, delivered)
         try:
             destination.take(batch, known["since"], again=again)
