@@ -166,7 +166,7 @@ def matched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
     match = stages.match
 
     def counted(given: DataFrame, store: SubscriptionStore, **how: Any) -> DataFrame:
-        found.append((given.count(), sum(shard.live for shard in store.at().shards)))
+        found.append((given.count(), sum(each.num_rows for each in store.at().rows())))
         return match(given, store, **how)
 
     monkeypatch.setattr(stages, "match", counted)
