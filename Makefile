@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.kbn-ready
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-slow test-random test-long test-python check format bench clean
+.PHONY: help setup java demo test test-slow test-random test-long test-python test-spark check format bench clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test-long: setup java  ## what takes longer than a build may: thousands of fresh
 
 test-python:  ## the fast tests that need no Spark on another Python: VERSION=3.13
 	@scripts/test-python $(VERSION)
+
+# The newest release is in the lock: `make test` runs the tests on it.
+test-spark: java  ## the fast Spark tests on another release of Spark: VERSION=4.0.1
+	@scripts/test-spark $(VERSION)
 
 check: setup  ## formatting, lint, strict types
 	@scripts/check

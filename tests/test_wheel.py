@@ -6,6 +6,7 @@ from wherever it is set up to.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -104,6 +105,23 @@ def test_the_wheel_has_every_module_and_every_file_of_data(wheel: Path) -> None:
     assert {Path(name).suffix for name in wanted} >= {".py", ".ttl", ".lark", ".yaml"}
     with zipfile.ZipFile(wheel) as archive:
         assert wanted - set(archive.namelist()) == set()
+
+
+def test_the_newest_delta_is_installed_beside_it(wheel: Path, tmp_path: Path) -> None:
+    """delta-spark 4.4.1 wants Spark 4.2: kbn leaves pip the choice."""
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]
+    told = subprocess.run(
+        [*command, "--report", report, f"{wheel}[spark]", "delta-spark==4.4.1"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert told.returncode == 0, told.stderr
+    chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
+    versions = {each["metadata"]["name"]: each["metadata"]["version"] for each in chosen}
+    assert versions["pyspark"].startswith("4.2.")
+    assert versions["delta-spark"] == "4.4.1"
 
 
 def test_its_metadata_has_the_readme_and_where_to_ask(wheel: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from kbn.cli import main
+from kbn.lab.spark.process_tree import TreeClock
 
 pytestmark = pytest.mark.java
 
@@ -37,11 +40,38 @@ def test_spark_counts_what_sql_counts() -> None:
     )  # fmt: skip
     rows = {row["what"]: row for row in report["rows"]}
     assert set(rows) == {
-        "compile", "counted, columns", "counted, json", "pairs", "SQL, predicate", "SQL, counting",
+        "compile", "compile, all distinct",
+        "counted, columns", "counted, json", "pairs", "SQL, predicate", "SQL, counting",
     }  # fmt: skip
     assert report["answers"]["counted, columns"] == report["answers"]["counted, json"] > 0
     assert report["answers"]["pairs"] == rows["pairs"]["count"] > 0
+    assert all(row["cpu_s"] > 0 and row["wall_s"] > 0 for row in rows.values())
+    assert report["answers"]["compile, all distinct"] == 300
     assert set(report["times SQL"]) == {"SQL, predicate", "SQL, counting"}
+
+
+class Process:
+    """A process that has used so much; None when it has ended."""
+
+    def __init__(self, pid: int, *used: float | None) -> None:
+        self.pid = pid
+        self._used = list(used)
+
+    def create_time(self) -> float:
+        return 0.0
+
+    def cpu_times(self) -> Any:
+        now = self._used.pop(0)
+        if now is None:
+            raise psutil.NoSuchProcess(self.pid)
+        return SimpleNamespace(user=now, system=0.0, children_user=99.0, children_system=99.0)
+
+
+def test_a_process_that_ends_leaves_the_time_it_used() -> None:
+    """Once the sum over the living went back: the SQL plan took -43 s."""
+    clock = TreeClock(lambda: [stays, ends])
+    stays, ends = Process(1, 1.0, 2.0, 3.0), Process(2, 40.0, 50.0, None)
+    assert [clock.cpu_seconds() for _ in range(3)] == [41.0, 52.0, 53.0]
 
 
 @pytest.mark.slow

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from kbn.spark.releases import RELEASE
 from kbn.spark.runtime import session
 
+UNCLOSED = "ignore:unclosed <socket.socket:ResourceWarning"
 FOR_TESTS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -25,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.java)
+            if RELEASE < (4, 2):  # leaves its sockets to the garbage collector
+                item.add_marker(pytest.mark.filterwarnings(UNCLOSED))
 
 
 @pytest.fixture(scope="session")

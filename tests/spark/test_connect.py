@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.spark.queue_servers import MockKafka
+from tests.spark.releases import reads_streams
 from tests.spark.test_elsewhere import run
 
 from kbn.matching import SubscriptionStore
@@ -15,6 +16,7 @@ from kbn.matching import SubscriptionStore
 JOB = Path(__file__).parent / "connect_job.py"
 
 
+@reads_streams
 @pytest.mark.slow
 def test_a_stream_goes_from_kafka_to_a_table_through_spark_connect(tmp_path: Path) -> None:
     kafka = MockKafka()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.queue_servers import MockKafka, NatsServer, nats_server
+from tests.spark.releases import reads_streams
 from tests.spark.streams import Pair, World, offsets, pairs, subscriptions_at
 
 from kbn.filters import Notification
@@ -108,6 +109,7 @@ def world(tmp_path: Path, seed: int) -> Iterator[QueueWorld]:
         yield made
 
 
+@reads_streams
 @pytest.mark.slow
 def test_streams_of_queues_killed_again_and_again_lose_and_double_nothing(
     world: QueueWorld,

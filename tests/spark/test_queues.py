@@ -10,15 +10,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from tests.spark.queue_servers import MockKafka, NatsServer, nats_server
+from tests.spark.releases import reads_streams
 
 from kbn.errors import InvalidInputError, KbnError, MissingDependencyError
 from kbn.spark.io.connector_options import checked_options, with_secrets
 from kbn.spark.io.kafka_topics import KafkaQueue, KafkaSource, kafka_options
 from kbn.spark.io.nats_streams import NatsQueue, NatsSource, nats_options
-from kbn.spark.io.queue_stream import QueueStreamReader
 from kbn.spark.io.queues import Bounds, Outgoing, Span, reached, spans, starting, still_kept
 
 
@@ -88,6 +87,7 @@ def test_what_is_kept_no_longer_is_told_or_skipped() -> None:
 # Options.
 
 
+@reads_streams
 def test_options_are_checked_by_name_and_value() -> None:
     with pytest.raises(InvalidInputError, match="needs the option topic"):
         kafka_options({"servers": "localhost:9092"})
@@ -209,9 +209,14 @@ def test_a_stream_of_nats_is_read_between_numbers_and_by_subject(server: NatsSer
         NatsQueue({**options, "stream": "NONE"}).bounds()
 
 
+@reads_streams
 def test_a_stream_reads_on_from_its_offsets_and_takes_no_more_than_it_may(
     server: NatsServer,
 ) -> None:
+    from pyspark.sql.streaming.datasource import ReadMaxRows
+
+    from kbn.spark.io.queue_stream import QueueStreamReader
+
     server.add_stream("POSTS", "posts")
     server.publish("posts", [*notifications(1, 4), b"{", b""])
     options = {"servers": server.servers, "stream": "POSTS", "maxRowsPerBatch": "4"}

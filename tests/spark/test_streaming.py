@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     StringType,
     StructType,
 )
+from tests.spark.releases import reads_streams
 from tests.spark.streams import Pair, World, offsets, pairs, subscriptions_at
 
 from kbn.errors import InvalidInputError, KbnError
@@ -132,9 +133,9 @@ def test_without_the_connector_the_package_is_named(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize(
     ("kills", "sink"),
     [
-        pytest.param(2, "kbn", marks=pytest.mark.slow),
-        pytest.param(10, "kbn", marks=pytest.mark.slow),
-        pytest.param(10, "parquet", marks=pytest.mark.slow),
+        pytest.param(2, "kbn", marks=[pytest.mark.slow, reads_streams]),
+        pytest.param(10, "kbn", marks=[pytest.mark.slow, reads_streams]),
+        pytest.param(10, "parquet", marks=[pytest.mark.slow, reads_streams]),
         pytest.param(10, "match_stream", marks=pytest.mark.slow),
     ],
 )

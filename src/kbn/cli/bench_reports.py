@@ -190,8 +190,8 @@ def print_batch(report: batch_bench.Report) -> None:
             row.what,
             str(row.cores),
             shown(row.count),
-            shown(row.wall_s),
-            shown(row.cpu_s),
+            f"{shown(row.wall_s)} ± {shown(row.wall_spread_s / 2)}",
+            f"{shown(row.cpu_s)} ± {shown(row.cpu_spread_s / 2)}",
             shown(row.per_core_second),
             shown(row.per_second),
         ]

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kbn.errors import InvalidInputError
 from kbn.matching import ShardBuilder, ShardReport, SubscriptionStore
 from kbn.ontology import Ontology
 from kbn.spark.columns import SUBSCRIPTIONS
+from kbn.spark.releases import arrow_schema
 from kbn.spark.shared import ontology_path, shared_directory, visible
 
 Batches = Iterator[pa.RecordBatch]
@@ -34,7 +34,7 @@ _REPORT = StructType(
         StructField("example", StringType()),
     ]
 )
-_REPORT_ARROW = to_arrow_schema(_REPORT, timezone="UTC")
+_REPORT_ARROW = arrow_schema(_REPORT)
 
 
 def compile_subscriptions(

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+from tests.spark.releases import reads_streams
 from tests.transport.certificates import Authority
 from tests.transport.overlay import make_server, start_process
 
@@ -46,7 +47,7 @@ from kbn.spark.io.manifests import Delivered, Manifest
 from kbn.spark.io.parts import write_part
 from kbn.spark.io.publishing import publish_pending
 from kbn.spark.io.row_notifications import check_publishable, notifications
-from kbn.spark.io.sink import BatchWriter, StreamWriter
+from kbn.spark.io.sink import BatchWriter, Target
 from kbn.spark.io.slices import lines
 from kbn.spark.io.sources import Offset
 from kbn.spark.io.spool import Spool
@@ -291,9 +292,7 @@ def test_options_that_are_missing_or_do_not_fit_are_told() -> None:
     with pytest.raises(InvalidInputError, match="url and host do not go together"):
         source_of({**given, "host": "h"})
     with pytest.raises(InvalidInputError, match="not both"):
-        StreamWriter(
-            {"path": "o", "url": given["url"], "host": "h", "port": "1"}, table(n=LongType())
-        )
+        Target({"path": "o", "url": given["url"], "host": "h", "port": "1"}, table(n=LongType()))
 
 
 # Rows.
@@ -431,6 +430,7 @@ class Flow:
 
 
 @pytest.mark.slow
+@reads_streams
 def test_a_stream_between_brokers_loses_and_doubles_nothing_when_all_are_disturbed(
     with_kbn: SparkSession, tmp_path: Path
 ) -> None:

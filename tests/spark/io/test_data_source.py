@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from tests.spark.io.test_manifests import Receiver
 from tests.spark.io.test_spool import Peer
+from tests.spark.releases import reads_streams
 from tests.spark.streams import World, offsets, pairs
 
 from kbn.errors import InvalidInputError
@@ -52,6 +53,7 @@ def started(rows: DataFrame, world: World, format: str = "kbn") -> StreamingQuer
     return writer.start(str(world.delivered))
 
 
+@reads_streams
 def test_a_stream_agrees_with_the_oracle_while_subscriptions_change_and_it_restarts(
     spark: SparkSession, world: World, running: None
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_stream_agrees_with_the_oracle_while_subscriptions_change_and_it_resta
     assert {notification for notification, _, _ in delivered} == world.published
 
 
+@reads_streams
 def test_what_is_available_now_is_read_in_batches_and_sparks_own_sink_takes_it(
     spark: SparkSession, world: World
 ) -> None:
@@ -116,6 +119,7 @@ def test_an_empty_folder_gives_no_rows(spark: SparkSession, tmp_path: Path) -> N
     assert rows.collect() == []
 
 
+@reads_streams
 def test_from_a_socket_to_a_socket_every_row_goes_once(
     spark: SparkSession, tmp_path: Path, seed: int, running: None
 ) -> None:
@@ -140,14 +144,18 @@ def test_from_a_socket_to_a_socket_every_row_goes_once(
 def test_mistakes_in_the_options_are_told(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no option 'maxRowsPerBach'"):
         check_options({"maxRowsPerBach": "1"})
-    with pytest.raises(InvalidInputError, match="from 1 on"):
-        KbnSource({"path": str(tmp_path), "maxRowsPerBatch": "0"}).streamReader(INGESTED)
-    with pytest.raises(InvalidInputError, match="port and spool missing"):
-        KbnSource({"host": "here"}).streamReader(INGESTED)
     with pytest.raises(InvalidInputError, match="readStream"):
         KbnSource({"host": "here"}).reader(INGESTED)
     with pytest.raises(PySparkException, match="give the folder notifications arrive in"):
         spark.read.format("kbn").load(str(tmp_path / "none")).collect()
+
+
+@reads_streams
+def test_mistakes_in_the_options_of_a_stream_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="from 1 on"):
+        KbnSource({"path": str(tmp_path), "maxRowsPerBatch": "0"}).streamReader(INGESTED)
+    with pytest.raises(InvalidInputError, match="port and spool missing"):
+        KbnSource({"host": "here"}).streamReader(INGESTED)
 
 
 def test_a_store_that_goes_back_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
+from tests.spark.releases import reads_streams
 from tests.spark.streams import World
 
 from kbn.spark.columns import MATCHES
@@ -47,6 +48,7 @@ def test_a_batch_by_number_is_written_once(spark: SparkSession, tmp_path: Path) 
     assert len(list(Delivered(out).parts.iterdir())) == 1
 
 
+@reads_streams
 def test_a_stream_with_a_new_checkpoint_is_refused_where_the_old_one_delivered(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

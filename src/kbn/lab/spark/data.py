@@ -37,6 +37,22 @@ def write_subscriptions(workload: Podcast, count: int, seed: int, directory: Pat
     pq.write_table(pa.Table.from_pylist(rows), directory / "filters.parquet")
 
 
+def write_distinct(count: int, seed: int, workload: Podcast, directory: Path) -> None:
+    """`distinct.parquet`: subscriptions of which no two ask for the same."""
+    schema = pa.schema(
+        [("subscription", pa.int64()), ("subscriber", pa.int64()), ("filter", pa.string())]
+    )
+    texts: dict[Subscription, str] = {}
+    with pq.ParquetWriter(directory / "distinct.parquet", schema) as writer:
+        for chunk in workload.subscriptions(count, seed):
+            keys = [key for _, key in chunk]
+            for asked, _ in chunk:
+                if asked not in texts:
+                    texts[asked] = str(asked)
+            filters = [f"{texts[asked]} and duration < {key}" for asked, key in chunk]
+            writer.write_table(pa.table([keys, keys, filters], schema=schema))
+
+
 def write_notifications(workload: Podcast, count: int, seed: int, directory: Path) -> None:
     """`columns/` with a column per attribute, `json/` with the attributes as one text."""
     per_file = -(-count // FILES)

@@ -11,7 +11,7 @@ from kbn.spark.io.connector_sink import QueueOf, stream_outbox
 from kbn.spark.io.destinations import Destination, hand_on
 from kbn.spark.io.queue_rows import check_messages
 from kbn.spark.io.queues import Queue
-from kbn.spark.io.sink import StreamWriter
+from kbn.spark.io.stream_writer import StreamWriter
 
 
 class ConnectorStreamWriter(StreamWriter):

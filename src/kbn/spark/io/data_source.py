@@ -8,10 +8,6 @@ becomes part of the batch's offset and stands in every row's column `version`. S
 offset down before the batch runs and takes it from there when the batch runs again, so that it is
 matched against the same subscriptions: a change made at version N counts from the first batch
 planned after it, for all rows of that batch and of those that follow.
-
-The reader for streams lives in two kinds of process. One long-lived process plans: it opens the
-source and asks it for offsets. The workers get a copy of the reader that was never opened, and read
-slices.
 """
 
 from __future__ import annotations
@@ -25,15 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
-    DataSourceStreamReader,
     InputPartition,
-)
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -46,10 +34,15 @@ from kbn.spark.io.parts import read_part
 from kbn.spark.io.slices import Slice, lines, lines_before, pieces
 from kbn.spark.io.sources import FilesSource, Offset, Source, local_path
 from kbn.spark.io.spool import SocketSource
+from kbn.spark.releases import arrow_schema, require_stream_sink, require_stream_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
 
 NAME = "kbn"
 VERSION = StructField("version", LongType())
@@ -98,6 +91,9 @@ class KbnSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_options(self.options)
+        require_stream_source(NAME)
+        from kbn.spark.io.stream_reader import StreamReader
+
         return StreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -107,9 +103,10 @@ class KbnSource(DataSource):
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from kbn.spark.io.sink import StreamWriter
-
         check_options(self.options)
+        require_stream_sink(NAME)
+        from kbn.spark.io.stream_writer import StreamWriter
+
         return StreamWriter(self.options, schema)
 
 
@@ -202,7 +199,7 @@ class FilesReader(DataSourceReader):
         if "host" in options:
             raise InvalidInputError("a socket has no end: read it with readStream")
         self._options = options
-        self._schema = _checked_schema(schema, options)
+        self._schema = checked_schema(schema, options)
         self._reader = reader_of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -219,63 +216,6 @@ class FilesReader(DataSourceReader):
         return read_slices(slices, version, self._schema, self._reader)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Notifications as they come."""
-
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._schema = _checked_schema(schema, options)
-        self._reader = reader_of(options)
-        self._store = options.get("subscriptions")
-        self._rows_max = number(options, "maxRowsPerBatch")
-        self._tasks = tasks_of(options)
-        self._source = source_of(options)
-        self._is_open = False
-
-    def initialOffset(self) -> dict[str, Any]:
-        self._open()
-        return offset(Offset(), newest_version(self._store, 0))
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self._rows_max is None else ReadMaxRows(self._rows_max)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        self._open()
-        before = Offset.from_json(start)
-        after = self._source.latest(before, _rows(limit))
-        # Nothing new is the same offset, whatever the store: a version alone is no batch.
-        if after == before:
-            return start
-        return offset(after, newest_version(self._store, start["version"]))
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._open()
-        self._source.hold()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        found = self._source.slices(Offset.from_json(start), Offset.from_json(end))
-        version = end["version"] if self._store is not None else None
-        return [Portion(piece, version) for piece in pieces(found, self._tasks)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Portion)
-        return read_slices(partition.slices, partition.version, self._schema, self._reader)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        self._source.done(Offset.from_json(end))
-
-    def stop(self) -> None:
-        if self._is_open:
-            self._source.close()
-
-    def _open(self) -> None:
-        if not self._is_open:
-            self._source.open()
-            self._is_open = True
-
-
 class DeliveredReader(DataSourceReader):
     """What was delivered into a folder, as its manifests say."""
 
@@ -290,7 +230,7 @@ class DeliveredReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
             return iter(())
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = arrow_schema(self._schema)
         table = read_part(Delivered(self._directory).parts / partition.value, schema)
         return iter(table.to_batches(max_chunksize=ROWS_PER_ARROW_BATCH))
 
@@ -320,7 +260,7 @@ def read_slices(
     slices: Sequence[Slice], version: int | None, schema: StructType, reader: JsonReader
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one task, as Arrow batches in `schema`."""
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     for batch in batches(outcome for part in slices for outcome in outcomes(part, reader)):
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns[VERSION.name] = pa.repeat(pa.scalar(version, pa.int64()), batch.num_rows)
@@ -348,7 +288,8 @@ def _delivered_schema(directory: str) -> StructType:
     return StructType.fromJson(delivered.read(names[-1]).schema)
 
 
-def _checked_schema(schema: StructType, options: Mapping[str, str]) -> StructType:
+def checked_schema(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """The schema of a read; InvalidInputError when it asks for a column there is none of."""
     known = {field.name: field.dataType for field in source_schema(options).fields}
     for field in schema.fields:
         if known.get(field.name) != field.dataType:
@@ -357,14 +298,6 @@ def _checked_schema(schema: StructType, options: Mapping[str, str]) -> StructTyp
                 "leave out .schema(…)"
             )
     return schema
-
-
-def _rows(limit: ReadLimit) -> int | None:
-    if isinstance(limit, ReadMaxRows):
-        return limit.max_rows
-    if isinstance(limit, ReadAllAvailable):
-        return None
-    raise InvalidInputError(f"{type(limit).__name__} is not supported: use maxRowsPerBatch")
 
 
 def number(options: Mapping[str, str], name: str) -> int | None:

@@ -22,13 +22,14 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError, MissingDependencyError
 from kbn.spark.io.connector_options import checked_options, whole_number, with_secrets
 from kbn.spark.io.destinations import Committed
 from kbn.spark.io.table_files import TableFile, file_names, portions
+from kbn.spark.releases import arrow_schema, require_stream_sink
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -65,6 +66,7 @@ class DeltaSource(DataSource):
         return ConnectorBatchWriter(options, schema, lambda: Delta(options, mode))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        require_stream_sink(NAME)
         from kbn.spark.io.connector_stream import ConnectorStreamWriter
 
         options = delta_options(self.options)
@@ -212,7 +214,7 @@ class DeltaReader(DataSourceReader):
         version, names = partition.value
         whole = self._delta.dataset(version)
         wanted = [each for each in whole.get_fragments() if each.path in set(names)]
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = arrow_schema(self._schema)
         some = ds.FileSystemDataset(wanted, whole.schema, whole.format, whole.filesystem)
         for batch in some.to_batches(columns=schema.names):
             yield batch.cast(schema)

@@ -24,7 +24,6 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError
@@ -32,6 +31,7 @@ from kbn.spark.io.manifests import Delivered, Manifest, link
 from kbn.spark.io.outbox import acknowledged, pending_batches, write_down
 from kbn.spark.io.parts import read_part
 from kbn.spark.io.spool import locked
+from kbn.spark.releases import arrow_schema
 
 OUTBOX = "outbox.json"
 
@@ -55,7 +55,7 @@ class Committed:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        return to_arrow_schema(self.schema, timezone="UTC")
+        return arrow_schema(self.schema)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, part by part, in an order that is always the same."""

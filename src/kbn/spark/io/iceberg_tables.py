@@ -22,13 +22,14 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError, MissingDependencyError
 from kbn.spark.io.connector_options import checked_options, with_secrets
 from kbn.spark.io.destinations import Committed
 from kbn.spark.io.table_files import TableFile, file_names, portions
+from kbn.spark.releases import arrow_schema, require_stream_sink
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -68,6 +69,7 @@ class IcebergSource(DataSource):
         return ConnectorBatchWriter(options, schema, lambda: Iceberg(options, mode))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        require_stream_sink(NAME)
         from kbn.spark.io.connector_stream import ConnectorStreamWriter
 
         options = iceberg_options(self.options)
@@ -218,7 +220,7 @@ class IcebergReader(DataSourceReader):
         table = self._iceberg.there()
         scan = table.scan(snapshot_id=snapshot)
         tasks = [each for each in scan.plan_files() if each.file.file_path in set(names)]
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = arrow_schema(self._schema)
         reading = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue())
         for batch in reading.to_record_batches(tasks):
             yield batch.select(schema.names).cast(schema)

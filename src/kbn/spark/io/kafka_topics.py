@@ -27,6 +27,7 @@ from kbn.errors import InvalidInputError, KbnError, MissingDependencyError
 from kbn.spark.io.connector_options import checked_options, whole_number, with_secrets
 from kbn.spark.io.queue_reader import OPTIONS, QueueReader, schema_of
 from kbn.spark.io.queues import Bounds, Message, Outgoing
+from kbn.spark.releases import require_stream_sink, require_stream_source
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -53,6 +54,7 @@ class KafkaSource(DataSource):
         return QueueReader(options, schema, partial(KafkaQueue, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        require_stream_source(NAME)
         from kbn.spark.io.queue_stream import QueueStreamReader
 
         options = kafka_options(self.options)
@@ -65,6 +67,7 @@ class KafkaSource(DataSource):
         return to_queue(NAME, options, schema, overwrite, partial(KafkaQueue, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        require_stream_sink(NAME)
         from kbn.spark.io.connector_stream import stream_to_queue
 
         options = _writing(kafka_options(self.options))

@@ -29,6 +29,7 @@ from kbn.errors import InvalidInputError, KbnError, MissingDependencyError
 from kbn.spark.io.connector_options import checked_options, whole_number, with_secrets
 from kbn.spark.io.queue_reader import OPTIONS, QueueReader, schema_of
 from kbn.spark.io.queues import Bounds, Message, Outgoing
+from kbn.spark.releases import require_stream_sink, require_stream_source
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -57,6 +58,7 @@ class NatsSource(DataSource):
         return QueueReader(options, schema, partial(NatsQueue, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        require_stream_source(NAME)
         from kbn.spark.io.queue_stream import QueueStreamReader
 
         options = nats_options(self.options)
@@ -69,6 +71,7 @@ class NatsSource(DataSource):
         return to_queue(NAME, options, schema, overwrite, partial(NatsQueue, options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        require_stream_sink(NAME)
         from kbn.spark.io.connector_stream import stream_to_queue
 
         options = _writing(nats_options(self.options))

@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import KbnError
 from kbn.spark.io.manifests import STREAM, Delivered, Manifest, replace
 from kbn.spark.io.parts import json_lines, read_part
+from kbn.spark.releases import arrow_schema
 
 ACKNOWLEDGED = "acknowledged.json"
 TIMEOUT_S = 60.0
@@ -91,7 +91,7 @@ def stream_of(delivered: Delivered) -> str | None:
 def _send(delivered: Delivered, manifest: Manifest, stream: IO[bytes]) -> None:
     head = {"stream": stream_of(delivered), "batch": manifest.batch, "rows": manifest.rows}
     stream.write(json.dumps(head).encode() + b"\n")
-    schema = to_arrow_schema(StructType.fromJson(manifest.schema), timezone="UTC")
+    schema = arrow_schema(StructType.fromJson(manifest.schema))
     for part in manifest.parts:
         stream.writelines(json_lines(read_part(delivered.parts / part.name, schema).to_batches()))
     stream.flush()

@@ -24,7 +24,6 @@ from hashlib import blake2b
 from itertools import islice
 from uuid import uuid4
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError, KbnError, TransportError
@@ -35,6 +34,7 @@ from kbn.spark.io.outbox import acknowledged, pending_batches, stream_of, write_
 from kbn.spark.io.parts import read_part
 from kbn.spark.io.row_notifications import notifications
 from kbn.spark.io.spool import locked
+from kbn.spark.releases import arrow_schema
 from kbn.transport import Client, connect
 
 PUBLISHER = "publisher.json"
@@ -219,7 +219,7 @@ class _Rows:
 
     def __iter__(self) -> Iterator[Notification]:
         schema = StructType.fromJson(self._manifest.schema)
-        arrow = to_arrow_schema(schema, timezone="UTC")
+        arrow = arrow_schema(schema)
         for part in self._manifest.parts:
             table = read_part(self._delivered.parts / part.name, arrow)
             yield from notifications(table.to_batches(), schema)

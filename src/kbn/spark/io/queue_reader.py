@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -30,6 +29,7 @@ from kbn.spark.io.data_source import VERSION, newest_version, tasks_of
 from kbn.spark.io.json_texts import JsonReader
 from kbn.spark.io.outcomes import Outcome, Refused, batches
 from kbn.spark.io.queues import Message, Queue, Span, spans, starting, still_kept
+from kbn.spark.releases import arrow_schema
 
 FORMS = ("kbn", "cloudevents", "messages")
 OPTIONS = (
@@ -81,7 +81,7 @@ class Rows:
         if not isinstance(partition, Portion):
             return
         span, queue = partition.span, self.connect()
-        arrow = to_arrow_schema(self.schema, timezone="UTC")
+        arrow = arrow_schema(self.schema)
         try:
             messages = queue.read(span.place, span.start, span.end)
             made = raw_batches(messages) if self.form == "messages" else self._ingested(messages)
@@ -109,7 +109,7 @@ def outcomes(message: Message, reader: JsonReader) -> Iterator[Outcome]:
 
 def raw_batches(messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
     """Messages as they are, in MESSAGES."""
-    schema = to_arrow_schema(MESSAGES, timezone="UTC")
+    schema = arrow_schema(MESSAGES)
     held: list[tuple[object, ...]] = []
     for each in messages:
         topic, _, partition = each.place.rpartition("/")

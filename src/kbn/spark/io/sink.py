@@ -18,12 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from kbn.errors import InvalidInputError
@@ -34,6 +29,7 @@ from kbn.spark.io.outbox import send_pending
 from kbn.spark.io.parts import checked_format, read_part, write_part
 from kbn.spark.io.row_notifications import check_publishable, checked
 from kbn.spark.io.sources import local_path
+from kbn.spark.releases import arrow_schema
 
 QUERY_ID = "sql.streaming.queryId"
 
@@ -61,7 +57,7 @@ def read_rows(delivered: Delivered, manifest: Manifest) -> pa.Table:
     first = read_rows(delivered, next(delivered.batches()))
     ```
     """
-    schema = _arrow(StructType.fromJson(manifest.schema))
+    schema = arrow_schema(StructType.fromJson(manifest.schema))
     pieces = [read_part(delivered.parts / part.name, schema) for part in manifest.parts]
     return pa.concat_tables([schema.empty_table(), *pieces])
 
@@ -93,7 +89,7 @@ class Target:
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         if self._broker is not None:
             batches = checked(batches, self._schema)
-        part = write_part(self.delivered.parts, batches, _arrow(self._schema), self._format)
+        part = write_part(self.delivered.parts, batches, arrow_schema(self._schema), self._format)
         context = TaskContext.get()
         told = None if context is None else context.getLocalProperty(QUERY_ID)
         return Written(part, self._stream or told)
@@ -115,22 +111,6 @@ class Target:
 
     def abort(self, messages: Sequence[Any], batch: int | None) -> None:
         self.delivered.discard(batch, _parts(messages))
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
-    """Batches of a stream."""
-
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._target = Target(options, schema)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return self._target.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._target.commit(messages, batchId)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._target.abort(messages, batchId)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -172,7 +152,3 @@ def _broker(options: Mapping[str, str]) -> BrokerAddress | None:
     if "host" in options or "port" in options:
         raise InvalidInputError("rows go to a broker (url) or to a peer (host and port), not both")
     return BrokerAddress.of(options, number(options, "giveUpAfter") or 60)
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
