@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kbn.grouping.delay_tree import Delays, DelayTree
+from kbn.lab.delay_world import BOUNDS_MS, SHAPES, arrivals, at_most_kept, draw, drawn, straight
 from kbn.lab.experiment import Result, Scale, conduct, find
-from kbn.lab.experiments.delay_trees import BOUNDS_MS, arrivals, churn, drawn
+from kbn.lab.experiments.delay_trees import churn
 from kbn.lab.report import save, write_report
 
 
@@ -26,54 +26,77 @@ def rows(result: Result, table: str) -> list[dict[str, Any]]:
 
 def test_a_run_is_kept_drawn_and_reported(result: Result, tmp_path: Path) -> None:
     plots = save(result, find("delay-trees"), tmp_path)
-    assert {path.stem for path in plots} == {"bounds-tight", "bounds-loose"}
+    assert {path.stem for path in plots} == {"bounds"}
     assert result.question in write_report(tmp_path).read_text(encoding="utf-8")
 
 
 def test_bounds_kept_stay_under_the_upper_bound_and_loose_ones_are_easier(result: Result) -> None:
     found = rows(result, "bounds")
-    assert {row["step"] for row in found} == {0, 1, 2, 3}
+    assert len(found) == 8
     assert all(0 < row["kept"] <= row["upper bound"] <= 1 for row in found)
-    kept = {(row["bounds"], row["tree"], row["step"]): row["kept"] for row in found}
-    assert kept["loose", "repaired", 3] > kept["tight", "repaired", 3]
-    assert kept["tight", "repaired", 0] == kept["tight", "as it is", 0]
+    kept = {(row["delays"], row["tree"], row["bounds"]): row["kept"] for row in found}
+    for shape in SHAPES:
+        for tree in ("fresh", "churned"):
+            assert kept[shape, tree, "loose"] > kept[shape, tree, "tight"] > 0.6
 
 
-def test_a_tree_that_is_repaired_keeps_most_of_what_it_had(result: Result) -> None:
-    kept = {
-        (row["bounds"], row["tree"], row["step"]): row["kept"] for row in rows(result, "bounds")
-    }
-    for bounds in BOUNDS_MS:
-        assert kept[bounds, "repaired", 3] >= kept[bounds, "as it is", 3] - 0.02
-        assert kept[bounds, "repaired", 3] >= kept[bounds, "repaired", 0] - 0.1
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("name", "points"), [("tight", 10), ("loose", 5)])
+def test_a_thousand_peers_keep_nearly_what_could_be_kept(
+    shape: str, name: str, points: int
+) -> None:
+    world = drawn(1_000, shape, BOUNDS_MS[name], 0.1, 3)
+    tree = world.grown()
+    rng = np.random.default_rng(0)
+    for step in range(3):
+        if step:
+            churn(tree, world, rng)
+            tree.repair()
+            tree.rebalance(gain_min=20)
+        missing = at_most_kept(tree, world) - tree.satisfaction().satisfied
+        assert 0 <= missing <= 10 * points, (step, missing)
 
 
-def test_promises_are_kept_about_as_often_as_they_say(result: Result) -> None:
-    found = rows(result, "reliability")
-    assert {row["delays"] for row in found} == {"gamma", "lognormal"}
-    for row in found:
-        assert 0.93 <= row["within the promise"] <= 0.97
-        assert row["within the promise"] <= row["within the bound"]
-        assert row["within the bound"] >= 0.94  # skewed, where the promise takes them for normal
+def test_promises_are_kept_at_least_as_often_as_they_say(result: Result) -> None:
+    for row in rows(result, "reliability"):
+        assert row["asked for"] == 0.95 <= row["worst seed"] <= row["in time"], row
 
 
-@pytest.mark.parametrize("delays", ["gamma", "lognormal"])
-def test_drawn_delays_have_the_measured_mean_and_variance_and_add_up(delays: str) -> None:
-    line = np.abs(np.subtract.outer([0.0, 10, 30], [0.0, 10, 30]))
-    tree = DelayTree(Delays(line, line / 2), [0, 99, 99], [1, 1, 0])
-    tree.join_all([1, 2])
-    times = arrivals(tree, delays, 40_000, np.random.default_rng(5))
-    assert tree.path(2) == [0, 1, 2]
-    assert times[1:].mean(axis=1) == pytest.approx([10, 30], rel=0.01)
-    assert times[1:].var(axis=1) == pytest.approx([5, 15], rel=0.05)
-    assert (times[2] > times[1]).all()
+@pytest.mark.parametrize("shape", SHAPES)
+def test_drawn_factors_have_mean_1_and_are_skewed(shape: str) -> None:
+    found = draw(shape, 200_000, np.random.default_rng(5))
+    assert found.mean() == pytest.approx(1, abs=0.005) and found.min() > 0
+    assert ((found - found.mean()) ** 3).mean() / found.std() ** 3 > 0.8
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_way_of_unequal_links_beats_the_straight_one_of_the_upper_bound(shape: str) -> None:
+    """The upper bound supposes that of h links of one mean in all, equal ones are most reliable."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        hops = int(rng.integers(1, 9))
+        shares = rng.dirichlet(np.full(hops, rng.choice([0.5, 2.0, 10.0])))
+        total = sum(share * draw(shape, 40_000, rng) for share in shares)
+        best = min(straight(shape)[:hops])
+        assert np.quantile(total, 0.95) >= best - 0.01, (hops, shares)
+
+
+def test_delays_add_up_along_the_tree() -> None:
+    world = drawn(60, "lognormal", BOUNDS_MS["loose"], 0.1, 4)
+    tree = world.grown()
+    found = dict(arrivals(tree, world, 20_000, np.random.default_rng(5)))
+    for parent, child in tree.edges():
+        gap = found[child].mean() - (found[parent].mean() if parent else 0)
+        assert gap == pytest.approx(world.links.means(parent, child), rel=0.03)
 
 
 def test_churn_takes_a_tenth_away_and_brings_as_many_others() -> None:
-    world = drawn(200, BOUNDS_MS["loose"], 1)
+    world = drawn(200, "bimodal", BOUNDS_MS["loose"], 0.1, 1)
     tree = world.grown()
     before = {child for _, child in tree.edges()}
     churn(tree, world, np.random.default_rng(0))
     tree.check_invariants()
     after = {child for _, child in tree.edges()}
     assert len(after) == 200 and len(before - after) == 20
+    assert tree.satisfaction().satisfied <= at_most_kept(tree, world)

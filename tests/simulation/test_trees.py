@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 
 import numpy as np
 import pytest
 
-from kbn.grouping.delay_tree import Delays, DelayTree
+from kbn.grouping import Bound, DelayTree, MeasuredLinks
 from kbn.simulation.trees import CLIENT_LINK_S, as_network, deliver
 
 
 def grown(seed: int, size: int) -> DelayTree:
     rng = np.random.default_rng(seed)
     places = rng.random((size, 2)) * 50
-    mean = np.linalg.norm(places[:, None] - places[None], axis=2) + 2
-    tree = DelayTree(Delays(mean, (0.2 * mean) ** 2), rng.uniform(60, 200, size), np.full(size, 3))
-    tree.join_all(range(1, size))
+    links = MeasuredLinks(value_max=1000)
+    for one, other in itertools.combinations(range(size), 2):
+        distance = float(np.linalg.norm(places[one] - places[other])) + 2
+        links.report(one, other, [distance, 1.2 * distance])
+    tree = DelayTree(links, source=0, slots=3)
+    tree.join_all((peer, Bound(rng.uniform(200, 900)), 3) for peer in range(1, size))
     return tree
 
 
-def path_mean_s(tree: DelayTree, peer: int) -> float:
-    path = tree.path(peer)
-    return 0.001 * float(sum(tree.delays.mean[a, b] for a, b in itertools.pairwise(path)))
+def path_mean_s(tree: DelayTree, peer: Hashable) -> float:
+    found = [tree.links.between(a, b) for a, b in itertools.pairwise(tree.path(peer))]
+    return 0.001 * sum(link.moments.mean for link in found if link is not None)
 
 
 def test_everybody_gets_everything_after_the_delays_of_its_path(seed: int) -> None:
@@ -66,5 +70,5 @@ def test_a_notification_passes_each_edge_once_and_no_other(seed: int) -> None:
 
 
 def test_a_source_without_subscribers_delivers_to_nobody() -> None:
-    tree = DelayTree(Delays(np.ones((2, 2)), np.zeros((2, 2))), [0, 9], [1, 1])
+    tree = DelayTree(MeasuredLinks(), source=0, slots=1)
     assert deliver(tree, [{"number": 1}], "number > 0") == {}

@@ -2,69 +2,60 @@
 
 A source feeds subscribers; each may feed a few others (`slots`, what its bandwidth allows) and
 wants what it gets within its own delay bound, with a stated probability. Delays of links are
-measured: each pair has a mean and a variance. Along a path both add up, and by the normal
-approximation a path of mean m and variance v takes at most m + z·√v with the probability asked for
-(z = 1.645 for 95 %). That is a node's *promised* delay, and its bound holds when the promise does
-not exceed it.
+measured (`links.py`) and add up along a path (`distribution.py`); a bound is *kept* when the sum is
+within it with the probability asked for.
 
-The tree is grown tightest bound first. A node joins below a parent with a free slot that lets its
-bound hold; among those, the one *farthest* from the source, so that slots near the source are left
-for those who need them. When there is none it takes the place of a node with a looser bound, which
-is put below it or elsewhere, if that keeps the other's bound too; else it is attached where it is
-least late, after all the others. Finding a parent looks at all free slots at once, so n nodes cost
-n² additions in NumPy: ten thousand take seconds.
+- `join`: the newcomer gets a place that keeps its bound and loses nobody else's (`placing.py`), and
+  is *admitted*. If there is none it gets the best there is, as *best effort*, and is told why.
+- `leave`, `crash`: those it fed get other places, with all they feed. This always works: who finds
+  no free slot waits for one.
+- `repair`, `rebalance`: the late look for places again. Each step that loses a bound is undone, so
+  there are never fewer kept than before.
 
-No tree can do better than give everybody the shortest way there is, as if slots were without limit:
-`upper_bound` counts whose bound that satisfies. (It is a bound on the fraction, not an aim: slots
-are limited.)
-
-A node that leaves has its children attached anew with all below them, where nobody of the branch
-gets late by it, if there is such a place; one that comes is attached like the others. The rest of
-the tree stays as it is, and is a little worse each time: `repair` places the late ones anew.
+The rest of the tree stays as it is; each operation returns whose parent is another now.
 """
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from kbn.errors import InvalidInputError
+from kbn.grouping.distribution import NOTHING, Distribution
+from kbn.grouping.links import Links
+from kbn.grouping.placing import Placing
+from kbn.grouping.repairing import grow, rebalance, repair
+from kbn.grouping.suggesting import suggest
+from kbn.grouping.tree_members import SLOTS_MAX, Bound, Member, Members, Moves, Peer
 
-Array = np.ndarray[Any, Any]
-SOURCE = 0
-TOLERANCE = 1e-9  # for sums that were added up in another order
+OTHERS_MOVED = 2  # how many others a newcomer may have moved, one for the other
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
-    """What was measured between each two peers, in any unit; peer 0 is the source."""
+class Placement:
+    """Where a peer is and what it is promised.
 
-    mean: Array
-    variance: Array
+    `probability` is that of its bound (of being reached at all, without one); `best_within` the
+    time kept with the probability asked for, infinite while it waits; `reason` why it is not
+    admitted; `moves` whose parents are others now, its own among them.
+    """
 
-    def __post_init__(self) -> None:
-        shape = self.mean.shape
-        if len(shape) != 2 or shape[0] != shape[1] or self.variance.shape != shape:
-            raise InvalidInputError("delays are two square matrices of the same size")
-        if not (np.all(self.mean >= 0) and np.all(self.variance >= 0)):
-            raise InvalidInputError("delays and their variances are not negative")
-
-    def __len__(self) -> int:
-        return int(self.mean.shape[0])
+    peer: Peer
+    parent: Peer | None
+    is_admitted: bool
+    probability: float
+    best_within: float
+    reason: str = ""
+    moves: Moves = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Satisfaction:
-    """How many bounds hold, of how many, and how many could at most."""
+    """How many bounds hold, of how many."""
 
     satisfied: int
     subscribers: int
-    upper_bound: int
 
     @property
     def fraction(self) -> float:
@@ -72,351 +63,301 @@ class Satisfaction:
 
 
 class DelayTree:
-    """A tree from the source (peer 0) to subscribers, kept as they come and go.
+    """A tree from a source to subscribers, kept as they come and go.
 
-    `bounds` and `slots` are by peer; the source's bound does not matter. Peers are not in the tree
-    until they `join`.
+    `slots` is how many the source feeds; `entry` how long notifications take to the source.
 
-    >>> mean = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]], float)
-    >>> delays = Delays(mean, np.zeros((3, 3)))
-    >>> tree = DelayTree(delays, bounds=[0, 1, 5], slots=[1, 1, 0])
-    >>> tree.join_all([2, 1])
-    >>> tree.parent_of(1), tree.parent_of(2), tree.satisfaction().fraction
-    (0, 1, 1.0)
+    >>> from kbn.grouping import MeasuredLinks
+    >>> links = MeasuredLinks()
+    >>> for one, other in (("root", "ann"), ("root", "bob"), ("ann", "bob")):
+    ...     links.report(one, other, [0.010] * 99)
+    >>> tree = DelayTree(links, "root", slots=1)
+    >>> tree.join("bob", Bound(0.05), slots=0).is_admitted
+    True
+    >>> tree.join("ann", Bound(0.01), slots=1).moves
+    {'ann': 'root', 'bob': 'ann'}
+    >>> tree.leave("ann")
+    {'bob': 'root'}
     """
 
     def __init__(
-        self,
-        delays: Delays,
-        bounds: Iterable[float],
-        slots: Iterable[int],
-        probability: float = 0.95,
+        self, links: Links, source: Peer, slots: int, entry: Distribution = NOTHING
     ) -> None:
-        self._delays = delays
-        self._bounds = np.asarray(list(bounds), np.float64)
-        self._slots = np.asarray(list(slots), np.int64)
-        if not len(delays) == self._bounds.shape[0] == self._slots.shape[0]:
-            raise InvalidInputError("every peer has a bound and a number of slots")
-        if not 0.5 <= probability < 1:
-            raise InvalidInputError(f"a probability from 0.5 to 1, not {probability}")
-        self._z = NormalDist().inv_cdf(probability)
-        size = len(delays)
-        # By the peer that is reached, so that looking for its parent reads one row.
-        self._means_to = np.ascontiguousarray(delays.mean.T)
-        self._variances_to = np.ascontiguousarray(delays.variance.T)
-        self._parent = np.full(size, -1, np.int64)
-        self._children: list[set[int]] = [set() for _ in range(size)]
-        self._mean = np.zeros(size)
-        self._variance = np.zeros(size)
-        self._free = np.zeros(size, bool)
-        self._is_leaf = np.zeros(size, bool)
-        self._free[SOURCE] = self._slots[SOURCE] > 0
-        self._members: set[int] = set()
-        self._room = int(self._slots[SOURCE])  # free slots in the whole tree
+        self._links = links
+        self._members = Members(source, _checked_slots(slots, source), entry)
+        self._placing = Placing(self._members, links)
+
+    # Reading.
 
     def __len__(self) -> int:
-        """The number of subscribers in the tree."""
+        """The number of subscribers, waiting ones included."""
         return len(self._members)
 
-    def __contains__(self, peer: int) -> bool:
-        return peer in self._members
+    def __contains__(self, peer: Peer) -> bool:
+        return peer in self._members.by_peer and peer != self.source
 
     @property
-    def delays(self) -> Delays:
-        """What was measured."""
-        return self._delays
+    def source(self) -> Peer:
+        """Who feeds everybody."""
+        return self._members.source.peer
 
-    def edges(self) -> list[tuple[int, int]]:
+    @property
+    def links(self) -> Links:
+        """What is known of links."""
+        return self._links
+
+    @property
+    def entry(self) -> Distribution:
+        """How long notifications take to the source."""
+        assert self._members.source.arrival is not None
+        return self._members.source.arrival
+
+    @property
+    def waiting(self) -> tuple[Peer, ...]:
+        """Who has no parent for want of a free slot or a known link, oldest first."""
+        return tuple(member.peer for member in self._members.waiting)
+
+    def edges(self) -> list[tuple[Peer, Peer]]:
         """Who feeds whom, from the source outwards: a parent is fed before it feeds."""
-        found = [(SOURCE, child) for child in sorted(self._children[SOURCE])]
-        for _, parent in found:  # grows as it is read
-            found.extend((parent, child) for child in sorted(self._children[parent]))
-        return found
+        return [
+            (member.parent.peer, member.peer)
+            for member in self._members.source.branch()
+            if member.parent is not None
+        ]
 
-    def parent_of(self, peer: int) -> int:
-        """Who feeds a peer."""
-        return int(self._parent[self._checked(peer)])
+    def parent_of(self, peer: Peer) -> Peer | None:
+        """Who feeds a peer; None while it waits."""
+        parent = self._known(peer).parent
+        return None if parent is None else parent.peer
 
-    def children_of(self, peer: int) -> frozenset[int]:
-        return frozenset(self._children[peer])
+    def children_of(self, peer: Peer) -> frozenset[Peer]:
+        """Whom a peer feeds, or will when it is fed itself."""
+        member = self._members.by_peer.get(peer)
+        if member is None:
+            raise InvalidInputError(f"peer {peer!r} is not in the tree")
+        return frozenset(child.peer for child in member.children)
 
-    def promised(self, peer: int) -> float:
-        """Within what time a peer is reached, with the probability asked for."""
-        self._checked(peer)
-        return float(self._mean[peer] + self._z * np.sqrt(self._variance[peer]))
+    def slots_of(self, peer: Peer) -> int:
+        """How many a peer may feed."""
+        return self._members.by_peer[peer].slots
 
-    def is_satisfied(self, peer: int) -> bool:
-        """Whether a peer's bound holds with the probability asked for."""
-        return self.promised(peer) <= float(self._bounds[peer]) + TOLERANCE
+    def bound_of(self, peer: Peer) -> Bound | None:
+        """What a peer wants."""
+        return self._known(peer).bound
 
-    def path(self, peer: int) -> list[int]:
-        """From the source to a peer."""
-        found = [self._checked(peer)]
-        while found[-1] != SOURCE:
-            found.append(int(self._parent[found[-1]]))
+    def path(self, peer: Peer) -> list[Peer]:
+        """From the source to a peer; from whoever waits above it while it is not connected."""
+        member: Member | None = self._known(peer)
+        found: list[Peer] = []
+        while member is not None:
+            found.append(member.peer)
+            member = member.parent
         return found[::-1]
 
-    def join_all(self, peers: Iterable[int]) -> None:
-        """Have many join at once: tightest bound first, those that will be late last."""
-        coming = list(peers)
-        self._check_new(coming)
-        coming.sort(key=lambda peer: (self._bounds[peer], -self._slots[peer], peer))
-        self._room += int(self._slots[coming].sum()) - len(coming)
-        late = [peer for peer in coming if not self._place(peer)]
-        # Those who feed nobody come last: they could take the slots that all the others need.
-        for peer in sorted(late, key=lambda peer: bool(self._slots[peer] == 0)):
-            self._place_late(peer)
+    def depth_of(self, peer: Peer) -> int:
+        """How many links a peer is from the source."""
+        return len(self.path(peer)) - 1
 
-    def join(self, peer: int) -> None:
-        """Have one more."""
-        self.join_all([peer])
+    def arrival(self, peer: Peer) -> Distribution | None:
+        """When a peer is reached; None while it is not connected."""
+        member = self._known(peer)
+        return member.arrival if self._members.is_in[member.row] else None
 
-    def leave(self, peer: int) -> None:
-        """Have one less; those it fed are fed by others from now on, with all they feed."""
-        if peer not in self._members:
-            raise InvalidInputError(f"peer {peer} cannot leave: it is not in the tree")
-        if self._room + 1 < self._slots[peer]:
-            raise InvalidInputError(f"peer {peer} cannot leave: the others have too few slots")
-        self._room += 1 - int(self._slots[peer])
-        branches = [(child, sorted(self._branch(child))) for child in self._children[peer]]
-        self._detach(peer)
-        self._members.discard(peer)
-        # Large ones first, for the place that got free is a good one; but those without a free slot
-        # last, or they could take the only one there is.
-        branches.sort(key=lambda each: (not self._free[each[1]].any(), -len(each[1]), each[0]))
-        for _, branch in branches:
-            self._free[branch] = False
-        for orphan, branch in branches:
-            self._children[peer].discard(orphan)
-            self._move(orphan, branch)
+    def probability(self, peer: Peer) -> float:
+        """With what probability its bound holds; 0 while it is not connected."""
+        arrival, bound = self.arrival(peer), self._known(peer).bound
+        if arrival is None:
+            return 0.0
+        return arrival.within(math.inf if bound is None else bound.within)
 
-    def repair(self) -> int:
-        """Place anew whoever is late, with all they feed; how many more bounds hold then.
+    def promised(self, peer: Peer) -> float:
+        """Within what time a peer is reached, with the probability asked for (95 % without)."""
+        arrival, bound = self.arrival(peer), self._known(peer).bound
+        asked = 0.95 if bound is None else bound.probability
+        return math.inf if arrival is None else arrival.quantile(asked)
 
-        The rest of the tree stays as it is. It can be fewer: placing is no search for the best.
-        """
-        before = self._held().sum()
-        moving: set[int] = set()
-        for peer in self._sorted_members()[~self._held()].tolist():
-            if peer not in moving:
-                moving |= self._branch(peer)
-        self._members -= moving
-        for peer in moving:
-            self._detach(peer)
-            self._room += 1 - int(self._slots[peer])
-        self.join_all(moving)
-        return int(self._held().sum() - before)
+    def is_satisfied(self, peer: Peer) -> bool:
+        """Whether a peer is connected and its bound, if it has one, holds."""
+        member = self._known(peer)
+        return bool(self._members.is_in[member.row]) and member.is_kept
 
     def satisfaction(self) -> Satisfaction:
         """Whose bounds hold."""
-        members = self._sorted_members()
-        return Satisfaction(int(self._held().sum()), len(members), self._reachable(members))
+        return Satisfaction(self._members.kept(), len(self))
+
+    def placement_of(self, peer: Peer) -> Placement:
+        """Where a peer is and what it is promised, as of now."""
+        return self._placement(self._known(peer), {})
+
+    def candidates(self, count: int = 16, bound: Bound | None = None) -> list[Peer]:
+        """Whom a newcomer with that bound should measure before it joins, the best first."""
+        return suggest(self._members, count, bound)
+
+    # Coming and going.
+
+    def join(self, peer: Peer, bound: Bound | None, slots: int) -> Placement:
+        """Have one more."""
+        member = self._new(peer, bound, slots)
+        self._seek(member, OTHERS_MOVED)
+        self.attach_waiting(_keep_moves=True)
+        return self._placement(member, self._members.moves())
+
+    def join_all(self, newcomers: Iterable[tuple[Peer, Bound | None, int]]) -> Moves:
+        """Have many join at once: tightest bound first, those that will be late last."""
+        seen: set[Peer] = set()
+        coming = [each for each in newcomers if self._check_new(each[0], each[2], seen)]
+        grow(self._members, self._placing, [self._members.add(*each) for each in coming])
+        self.attach_waiting(_keep_moves=True)
+        return self._members.moves()
+
+    def leave(self, peer: Peer) -> Moves:
+        """Have one less; those it fed are fed by others from now on, with all they feed."""
+        gone = self._known(peer)
+        orphans = sorted(gone.children, key=lambda child: -sum(1 for _ in child.branch()))
+        for child in orphans:
+            self._members.detach(child)
+        if gone.parent is not None:
+            self._members.detach(gone)
+        self._members.remove(gone)
+        # Large ones first, for the place that got free is a good one; but those without a free slot
+        # last, or they could take the only one there is.
+        orphans.sort(key=lambda top: all(len(m.children) >= m.slots for m in top.branch()))
+        for child in orphans:
+            self._seek(child, 1)
+        self.attach_waiting(_keep_moves=True)
+        return self._members.moves()
+
+    def crash(self, peer: Peer) -> Moves:
+        """Have one less that did not say so; the same, for nobody asks the one who leaves."""
+        return self.leave(peer)
+
+    def attach_waiting(self, *, _keep_moves: bool = False) -> Moves:
+        """Give places to those who wait, as far as there are free slots and known links."""
+        is_changed = True
+        while is_changed and self._members.waiting:
+            is_changed = any([self._seek(each, 0) for each in tuple(self._members.waiting)])
+        return {} if _keep_moves else self._members.moves()
+
+    def repair(self, tries: int = 1_000) -> Moves:
+        """Find places for the late, at most so many of them; no bound is lost by it."""
+        self.attach_waiting(_keep_moves=True)
+        repair(self._members, self._placing, tries)
+        return self._members.moves()
+
+    def rebalance(self, gain_min: int = 1) -> Moves:
+        """Grow the tree anew if that keeps at least so many more bounds, else leave it as it is."""
+        self.attach_waiting(_keep_moves=True)
+        rebalance(self._members, self._placing, gain_min)
+        return self._members.moves()
+
+    # What was measured anew, and what others know.
+
+    def set_entry(self, entry: Distribution) -> None:
+        """Notifications take another time to the source: everybody's predictions change."""
+        self._members.set_arrival(self._members.source, entry)
+        self._placing.measure_below(self._members.source)
+        self._members.forget_undo()
+
+    def measured_again(self, peers: Iterable[Peer]) -> None:
+        """Links of these peers were measured again: predictions below them are computed anew."""
+        for peer in peers:
+            member = self._members.by_peer.get(peer)
+            if member is not None and self._members.is_in[member.row]:
+                self._placing.measure_below(member.parent or member)
+        self._members.forget_undo()
+
+    def restore(self, known: Iterable[tuple[Peer, Peer | None, Bound | None, int]]) -> None:
+        """Take over a tree as its peers tell it: (peer, parent, bound, slots); moves nobody.
+
+        What cannot be (a parent nobody knows, a circle, a link nobody measured, more children than
+        slots) makes the peer wait: `attach_waiting` then finds it a place.
+        """
+        told = list(known)
+        seen: set[Peer] = set()
+        for peer, _, _, slots in told:
+            self._check_new(peer, slots, seen)
+        for peer, _, bound, slots in told:
+            self._members.add(peer, bound, slots)
+        by_parent: dict[Peer | None, list[Peer]] = {}
+        for peer, parent, _, _ in told:
+            by_parent.setdefault(parent, []).append(peer)
+        outwards: list[Peer] = [self.source]
+        for parent in outwards:  # grows as it is read
+            for peer in by_parent.get(parent, ()):
+                if self._placing.put_below(
+                    self._members.by_peer[peer], self._members.by_peer[parent]
+                ):
+                    outwards.append(peer)
+        self._members.moves()
+
+    # Checks.
 
     def check_invariants(self) -> None:
-        """A tree, within everybody's slots, and the promises are those of its paths."""
-        for peer in self._members:
-            path = self.path(peer)
-            assert len(set(path)) == len(path)
-            mean = sum(float(self._delays.mean[a, b]) for a, b in itertools.pairwise(path))
-            assert abs(mean - self._mean[peer]) < 1e-6
-        for peer in (SOURCE, *self._members):
-            assert len(self._children[peer]) <= self._slots[peer]
-            assert self._free[peer] == (len(self._children[peer]) < self._slots[peer])
-            assert self._is_leaf[peer] == (peer != SOURCE and not self._children[peer])
-        slots = sum(int(self._slots[peer]) for peer in (SOURCE, *self._members))
-        assert self._room == slots - len(self._members)
+        """A tree, within everybody's slots; promises are those of its paths."""
+        members = self._members
+        connected = list(members.source.branch())
+        assert len({member.peer for member in connected}) == len(connected), "a circle"
+        below_waiting = [each for top in members.waiting for each in top.branch()]
+        assert len(connected) + len(below_waiting) == len(members) + 1
+        for member in connected + below_waiting:
+            assert len(member.children) <= member.slots, f"{member.peer!r} feeds too many"
+            is_in = bool(members.is_in[member.row])
+            assert members.is_free[member.row] == (is_in and len(member.children) < member.slots)
+            assert members.is_leaf[member.row] == (not member.children)
+            assert all(child.parent is member for child in member.children)
+        for member in connected:
+            assert members.is_in[member.row]
+            if member.parent is not None:
+                self._placing.check(member)
+        assert not any(members.is_in[each.row] for each in below_waiting)
 
-    # Placing.
+    def _new(self, peer: Peer, bound: Bound | None, slots: int) -> Member:
+        self._check_new(peer, slots, set())
+        return self._members.add(peer, bound, slots)
 
-    def _place(self, peer: int) -> bool:
-        """Attach a peer where its bound holds; False when there is no such place."""
-        parent = self._best_parent(peer)
-        if parent is not None:
-            self._attach(peer, parent)
-            return True
-        return self._take_place(peer)
+    def _check_new(self, peer: Peer, slots: int, seen: set[Peer]) -> bool:
+        if peer in self._members.by_peer or peer in seen:
+            raise InvalidInputError(f"peer {peer!r} cannot join: it is there already")
+        _checked_slots(slots, peer)
+        seen.add(peer)
+        return True
 
-    def _best_parent(self, peer: int) -> int | None:
-        """The farthest of those with a free slot below whom the peer's bound holds."""
-        candidates, promised = self._parents_for(peer)
-        return _farthest(candidates, promised, self._bounds[peer])
-
-    def _parents_for(self, peer: int) -> tuple[Array, Array]:
-        """Everybody with a free slot, and what they could promise the peer."""
-        candidates = np.flatnonzero(self._free)
-        mean = self._mean[candidates] + self._means_to[peer][candidates]
-        variance = self._variance[candidates] + self._variances_to[peer][candidates]
-        return candidates, mean + self._z * np.sqrt(variance)
-
-    def _take_place(self, peer: int) -> bool:
-        """Put the peer where a leaf with a looser bound is, and the leaf below it or elsewhere."""
-        for other in self._leaves_it_could_replace(peer):
-            parent = int(self._parent[other])
-            self._detach(other)
-            self._attach(peer, parent)
-            elsewhere = self._best_parent(other)
-            if elsewhere is not None:
-                self._attach(other, elsewhere)
-                return True
-            self._detach(peer)
-            self._members.discard(peer)
-            self._attach(other, parent)
-        return False
-
-    def _leaves_it_could_replace(self, peer: int, at_most: int = 8) -> list[int]:
-        """Leaves in whose place the peer's bound would hold, loosest bound first."""
-        members = np.flatnonzero(self._is_leaf & (self._bounds > self._bounds[peer]))
-        parents = self._parent[members]
-        mean = self._mean[parents] + self._means_to[peer][parents]
-        variance = self._variance[parents] + self._variances_to[peer][parents]
-        chosen = members[mean + self._z * np.sqrt(variance) <= self._bounds[peer]]
-        loosest = np.argsort(-self._bounds[chosen], kind="stable")[:at_most]
-        found: list[int] = chosen[loosest].tolist()
+    def _seek(self, member: Member, depth: int) -> bool:
+        """A place that keeps the bounds, else the best there is; False when there is none."""
+        found = self._placing.place(member, depth) or self._placing.place_late(member)
+        self._members.forget_undo()
         return found
 
-    def _place_late(self, peer: int) -> None:
-        """Attach a peer where it is least late: its bound holds nowhere."""
-        candidates, promised = self._parents_for(peer)
-        if candidates.shape[0]:
-            self._attach(peer, int(candidates[np.argmin(promised)]))
-            return
-        # All slots are taken, and there are enough with those of the peer: it goes between.
-        leaves = np.flatnonzero(self._is_leaf)
-        other = int(leaves[np.argmax(self._bounds[leaves])])
-        parent = int(self._parent[other])
-        self._detach(other)
-        self._attach(peer, parent)
-        self._attach(other, peer)
+    def _known(self, peer: Peer) -> Member:
+        if peer not in self:
+            raise InvalidInputError(f"peer {peer!r} is not in the tree")
+        return self._members.by_peer[peer]
 
-    def _move(self, top: int, branch: list[int]) -> None:
-        """Attach a branch that is not in the tree where nobody gets late by it, or least late."""
-        promised = self._mean[branch] + self._z * np.sqrt(self._variance[branch])
-        to_spare = self._bounds[branch] - promised
-        to_spare = to_spare[to_spare >= 0]
-        candidates, promised = self._parents_for(top)
-        parent = None
-        if to_spare.shape[0]:
-            before = float(self._mean[top] + self._z * np.sqrt(self._variance[top]))
-            parent = _farthest(candidates, promised, before + float(to_spare.min()))
-        self._attach(top, int(candidates[np.argmin(promised)]) if parent is None else parent)
-        self._open_slots(branch)
+    def _placement(self, member: Member, moves: Moves) -> Placement:
+        peer = member.peer
+        parent = None if member.parent is None else member.parent.peer
+        is_admitted = self.is_satisfied(peer)
+        reason = "" if is_admitted else self._reason(member)
+        return Placement(
+            peer, parent, is_admitted, self.probability(peer), self.promised(peer), reason, moves
+        )
 
-    # The tree itself.
-
-    def _attach(self, peer: int, parent: int) -> None:
-        self._parent[peer] = parent
-        self._children[parent].add(peer)
-        self._members.add(peer)
-        self._is_leaf[peer] = not self._children[peer]
-        self._is_leaf[parent] = False
-        self._free[parent] = len(self._children[parent]) < self._slots[parent]
-        self._free[peer] = len(self._children[peer]) < self._slots[peer]
-        self._measure(peer)
-
-    def _detach(self, peer: int) -> None:
-        parent = int(self._parent[peer])
-        self._children[parent].discard(peer)
-        self._parent[peer] = -1
-        if parent == SOURCE or parent in self._members:
-            self._free[parent] = len(self._children[parent]) < self._slots[parent]
-            self._is_leaf[parent] = parent != SOURCE and not self._children[parent]
-        self._is_leaf[peer] = False
-        # Who is not in the tree feeds nobody, and least of all itself when its place is looked for.
-        self._free[peer] = False
-
-    def _measure(self, top: int) -> None:
-        """Work out the delays of a branch anew."""
-        waiting = [top]
-        while waiting:
-            peer = waiting.pop()
-            parent = int(self._parent[peer])
-            self._mean[peer] = self._mean[parent] + self._delays.mean[parent, peer]
-            self._variance[peer] = self._variance[parent] + self._delays.variance[parent, peer]
-            waiting.extend(self._children[peer])
-
-    def _branch(self, top: int) -> set[int]:
-        found, waiting = {top}, [top]
-        while waiting:
-            below = self._children[waiting.pop()]
-            found |= below
-            waiting.extend(below)
-        return found
-
-    def _open_slots(self, branch: Iterable[int]) -> None:
-        for peer in branch:
-            self._free[peer] = len(self._children[peer]) < self._slots[peer]
-
-    def _sorted_members(self) -> Array:
-        return np.array(sorted(self._members), np.int64)
-
-    def _held(self) -> Array:
-        """Of each member, in order, whether its bound holds."""
-        members = self._sorted_members()
-        promised = self._mean[members] + self._z * np.sqrt(self._variance[members])
-        held: Array = promised <= self._bounds[members] + TOLERANCE
-        return held
-
-    def _reachable(self, members: Array) -> int:
-        """How many bounds hold on the shortest ways, slots without limit."""
-        everybody = np.concatenate(([SOURCE], members))
-        # The least promise of any path is at least the least mean plus what the last link's, the
-        # smallest, variance adds: so a bound that fails here fails on every path.
-        shortest = _shortest(self._delays.mean, everybody)[1:]
-        promise = shortest + self._z * np.sqrt(self._least_variances(members))
-        return int(np.count_nonzero(promise <= self._bounds[members] + TOLERANCE))
-
-    def _least_variances(self, members: Array) -> Array:
-        """The smallest variance of any link that ends at each."""
-        # Row by row, for a matrix of the members alone would be as large as that of all peers.
-        can_feed = np.full(len(self._delays), np.inf)
-        can_feed[[SOURCE, *members]] = 0
-        least = np.empty(members.shape[0])
-        for place, peer in enumerate(members.tolist()):
-            can_feed[peer] = np.inf
-            least[place] = (self._variances_to[peer] + can_feed).min()
-            can_feed[peer] = 0
-        return least
-
-    def _checked(self, peer: int) -> int:
-        if peer != SOURCE and peer not in self._members:
-            raise InvalidInputError(f"peer {peer} is not in the tree")
-        return peer
-
-    def _check_new(self, peers: list[int]) -> None:
-        """All of them can join, or none does."""
-        seen = {SOURCE}
-        for peer in peers:
-            if not 0 <= peer < len(self._delays) or peer in self._members or peer in seen:
-                raise InvalidInputError(
-                    f"peer {peer} cannot join: it is the source, unknown or there"
-                )
-            seen.add(peer)
-        room = self._room + sum(int(self._slots[peer]) - 1 for peer in peers)
-        if peers and (room < 0 or not self._slots[SOURCE]):
-            raise InvalidInputError("no peer has a free slot for all of them: the tree is full")
+    def _reason(self, member: Member) -> str:
+        rows, promised = self._placing.promises(member)
+        if not rows.size:
+            return "no link from a connected peer to it has been measured"
+        if not self._members.is_in[member.row]:
+            return "all slots are taken: it waits for a free one"
+        assert member.bound is not None
+        asked = f"{member.bound.within:g} with a probability of {member.bound.probability:.1%}"
+        if float(promised.min()) > member.bound.within:
+            return f"nobody could reach it within {asked}, not even from the best place"
+        return f"the places that would keep {asked} are taken by peers who need them"
 
 
-def _farthest(candidates: Array, promised: Array, at_most: float) -> int | None:
-    """The one that promises latest among those that are in time."""
-    good = np.flatnonzero(promised <= at_most + TOLERANCE)
-    if not good.shape[0]:
-        return None
-    return int(candidates[good[np.argmax(promised[good])]])
-
-
-def _shortest(lengths: Array, nodes: Array) -> Array:
-    """From the first of the nodes to each of them, by way of them (Dijkstra).
-
-    All pairs are linked, so a graph library, made for sparse graphs, takes minutes for what is one
-    row of additions per node.
-    """
-    found: Array = np.asarray(lengths[nodes[0]][nodes], np.float64)
-    open_ = found.copy()  # infinite for those that are done
-    open_[0] = np.inf
-    for _ in range(found.shape[0] - 1):
-        nearest = int(np.argmin(open_))
-        shorter = found[nearest] + lengths[nodes[nearest]][nodes]
-        is_better = shorter < found
-        found[is_better] = open_[is_better] = shorter[is_better]
-        open_[nearest] = np.inf
-    return found
+def _checked_slots(slots: int, peer: Peer) -> int:
+    if type(slots) is not int or not 0 <= slots <= SLOTS_MAX:
+        raise InvalidInputError(
+            f"the slots of peer {peer!r} are a number from 0 to {SLOTS_MAX}, not {slots!r}"
+        )
+    return slots

@@ -1,0 +1,141 @@
+"""Links between peers: how long they take, as far as anybody knows.
+
+A tree asks three things: which links to a peer are known, their moments (to look at many at once),
+and the distribution of one (to be exact about the few that look good).
+
+`MeasuredLinks` is what peers report. Both ends of a link measure it, and who lies can only lie
+about its own end: what counts is the later of what both ends say, at every probability. So a peer
+that claims to be near gains nothing, and one that claims to be far is believed: it loses places
+and disturbs nobody. `suspects` names those who say far less than their counterparts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Hashable, Iterable
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from kbn.errors import InvalidInputError
+from kbn.grouping.distribution import Distribution, worst_of
+
+Array = np.ndarray[Any, Any]
+Peer = Hashable
+
+SAMPLES_MAX = 256
+VALUE_MAX_S = 10.0
+SUSPECT_FACTOR = 2.0
+SUSPECT_LINKS_MIN = 3
+
+
+class Links(Protocol):
+    """What a tree needs to know of links."""
+
+    def known(self, child: Peer) -> Collection[Peer] | None:
+        """Whose links to that peer are known; None when everybody's are."""
+
+    def moments(self, parents: Array, child: Peer) -> tuple[Array, Array, Array]:
+        """Mean, variance and third moment of known links, by parent."""
+
+    def between(self, parent: Peer, child: Peer) -> Distribution | None:
+        """How long a link takes; None when nobody knows."""
+
+
+class MeasuredLinks:
+    """What both ends of links measured, the latest `samples_max` of each end.
+
+    >>> links = MeasuredLinks()
+    >>> links.report("ann", "bob", [0.01] * 99)
+    >>> links.report("bob", "ann", [0.04] * 99)  # ann, who claims to be near, gains nothing
+    >>> links.between("ann", "bob").quantile(0.95)
+    0.04
+    """
+
+    def __init__(self, value_max: float = VALUE_MAX_S, samples_max: int = SAMPLES_MAX) -> None:
+        if not 0 < value_max < math.inf or samples_max < 1:
+            raise InvalidInputError("links need a largest delay above 0 and at least one sample")
+        self._value_max = value_max
+        self._samples_max = samples_max
+        self._said: dict[Peer, dict[Peer, deque[float]]] = {}  # who says it -> of whom
+        self._neighbours: dict[Peer, dict[Peer, None]] = {}
+        self._agreed: dict[tuple[Peer, Peer], Distribution] = {}
+
+    def report(self, reporter: Peer, other: Peer, samples: Iterable[float]) -> None:
+        """Take in what one end measured; all of it or, if any value is impossible, nothing."""
+        if reporter == other:
+            raise InvalidInputError(f"{reporter!r} cannot measure the way to itself")
+        values = [self._checked(reporter, value) for value in samples]
+        if not values:
+            return
+        said = self._said.setdefault(reporter, {})
+        said.setdefault(other, deque(maxlen=self._samples_max)).extend(values)
+        self._neighbours.setdefault(reporter, {})[other] = None
+        self._neighbours.setdefault(other, {})[reporter] = None
+        self._agreed.pop((reporter, other), None)
+        self._agreed.pop((other, reporter), None)
+
+    def forget(self, peer: Peer) -> None:
+        """Drop all links of a peer."""
+        self._said.pop(peer, None)
+        for other in self._neighbours.pop(peer, {}):
+            self._neighbours[other].pop(peer, None)
+            self._said.get(other, {}).pop(peer, None)
+            self._agreed.pop((peer, other), None)
+            self._agreed.pop((other, peer), None)
+
+    def known(self, child: Peer) -> Collection[Peer]:
+        """Who measured a link to that peer, or was measured by it."""
+        return self._neighbours.get(child, {}).keys()
+
+    def between(self, parent: Peer, child: Peer) -> Distribution | None:
+        """The later of what both ends say; one end's word when the other is silent."""
+        found = self._agreed.get((parent, child))
+        if found is None:
+            said = [
+                Distribution.of_samples(values)
+                for one, other in ((parent, child), (child, parent))
+                if (values := self._said.get(one, {}).get(other))
+            ]
+            if not said:
+                return None
+            found = worst_of(said)
+            self._agreed[parent, child] = self._agreed[child, parent] = found
+        return found
+
+    def moments(self, parents: Array, child: Peer) -> tuple[Array, Array, Array]:
+        """Mean, variance and third moment of each parent's link; infinite means: not known."""
+        unknown = (math.inf, 0.0, 0.0)
+        found = [self.between(parent, child) for parent in parents]
+        rows = np.array([unknown if each is None else each.moments for each in found])
+        mean, variance, third = rows.reshape(-1, 3).T
+        return mean, variance, third
+
+    def suspects(self) -> dict[Peer, float]:
+        """Who says far less than those at the other ends, and by what factor (the median).
+
+        One end that differs may be a link that is slower one way, so it takes some links.
+        """
+        factors: dict[Peer, list[float]] = {}
+        for reporter, links in self._said.items():
+            for other, mine in links.items():
+                theirs = self._said.get(other, {}).get(reporter)
+                if theirs and (own := median(mine)) < (said := median(theirs)):
+                    factors.setdefault(reporter, []).append(said / own if own else math.inf)
+                elif theirs:
+                    factors.setdefault(reporter, []).append(1.0)
+        return {
+            peer: factor
+            for peer, found in factors.items()
+            if len(found) >= SUSPECT_LINKS_MIN and (factor := median(found)) >= SUSPECT_FACTOR
+        }
+
+    def _checked(self, reporter: Peer, value: float) -> float:
+        if not isinstance(value, int | float) or not 0 <= value <= self._value_max:
+            raise InvalidInputError(
+                f"{reporter!r} reports a delay of {value!r}; delays are from 0 to "
+                f"{self._value_max:g}"
+            )
+        return float(value)
