@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbn.errors import InvalidInputError, LimitError
+from kbn.errors import InvalidInputError
 from kbn.filters import Constraint, Filter, Subscription
 from kbn.grouping import Groups, publisher_groups
 from kbn.grouping.kernels import reordering
@@ -464,8 +464,6 @@ def test_choices_there_are_not_are_refused() -> None:
         publisher_groups([["A"]], "3", [1, 2])
     with pytest.raises(InvalidInputError, match="does not name the publisher 'p'"):
         publisher_groups({"p": ["A"]}, "3", {"q": 1})
-    with pytest.raises(LimitError, match="17 attributes"):
-        publisher_groups([[f"a{number}" for number in range(17)]])
 
 
 def test_no_publishers_make_no_clusters() -> None:

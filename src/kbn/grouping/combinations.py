@@ -65,6 +65,14 @@ class Attributes:
     def __len__(self) -> int:
         return len(self.names)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether no two attributes share a bit: they never do here."""
+        return True
+
+    def add(self, names: Iterable[str]) -> None:
+        """All that there are were given: none is added."""
+
     def mask(self, combination: Advertisement, what: str) -> int:
         """The mask of a combination; `what` says in an error whose it is."""
         wanted = attributes_of(combination)

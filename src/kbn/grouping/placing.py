@@ -29,7 +29,8 @@ Array = np.ndarray[Any, Any]
 
 EXACT_MAX = 4  # free places computed exactly, of those that look good
 OUSTED_MAX = 4  # places of others that are tried, of each sort
-MANY_SLOTS = 3
+MANY_SLOTS = 2
+EFFORT = 60  # sums of distributions one search for a place may compute before it gives up
 
 
 class Placing:
@@ -38,9 +39,18 @@ class Placing:
     def __init__(self, members: Members, links: Links) -> None:
         self._members = members
         self._links = links
+        self._effort = 0
 
-    def place(self, member: Member, depth: int, wide: int = OUSTED_MAX) -> bool:
-        """Put a waiting member where no bound is lost, its own included; False: there is none."""
+    def place(self, member: Member, depth: int, effort: int = EFFORT) -> bool:
+        """Put a waiting member where no bound is lost, its own included; False: none was found.
+
+        `effort` is how many sums of distributions are computed for it, besides those of the free
+        places that look best: what it costs is bounded, however large the tree.
+        """
+        self._effort = effort
+        return self._place(member, depth, OUSTED_MAX)
+
+    def _place(self, member: Member, depth: int, wide: int) -> bool:
         rows, promised = self.promises(member)
         in_time = self._in_time(member, promised)
         if self._place_free(member, rows[in_time], promised[in_time]):
@@ -48,6 +58,8 @@ class Placing:
         if depth == 0 or not in_time.any():
             return False
         for other in self._to_oust(member, rows[in_time], wide):
+            if self._effort <= 0:
+                return False
             if self._oust(member, other, depth, wide):
                 return True
         return False
@@ -196,7 +208,7 @@ class Placing:
         if arrivals is not None:
             members.attach(member, parent, arrivals)
             if was_kept:
-                found = self.place(other, depth - 1, max(1, wide // 2))
+                found = self._place(other, depth - 1, max(1, wide // 2))
             else:
                 found = self.place_late(other, may_lose=False)
             if found:
@@ -263,6 +275,7 @@ class Placing:
     ) -> Distribution | None:
         above = parent or member.parent
         assert above is not None
+        self._effort -= 1
         link = self._links.between(above.peer, member.peer)
         before = above.arrival if parent else found[above]
         assert before is not None

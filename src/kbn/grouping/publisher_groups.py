@@ -15,20 +15,15 @@ an arrival costs the same among a thousand publishers and among a hundred thousa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kbn.errors import InvalidInputError
-from kbn.grouping.combinations import (
-    Advertisement,
-    Attributes,
-    Combination,
-    attributes_of,
-    parts,
-)
+from kbn.grouping.combinations import Advertisement, Combination, attributes_of, parts
+from kbn.grouping.families import FAMILIES_MAX, known_attributes, learned_families
 from kbn.grouping.kernels import departing, lattice, reordering
 from kbn.grouping.strategies import (
     ARRIVALS,
@@ -36,12 +31,12 @@ from kbn.grouping.strategies import (
     WITHOUT_LIMITS,
     chance_of,
     check_choice,
+    observed_tables,
     reordered,
 )
 
 PublisherId = Hashable
 SubscriberId = Hashable
-Connections = int | Mapping[Any, int | None] | Sequence[int | None] | None
 
 REORDER_MIN = 16
 """The number of publishers at which strategy 4 rearranges everything for the first time."""
@@ -73,9 +68,18 @@ class Delivery(NamedTuple):
         return self.false_positives / self.received if self.received else 0.0
 
 
+class Regrouping(NamedTuple):
+    """A combination that moved from one cluster to another, by their numbers."""
+
+    combination: Combination
+    before: int
+    after: int
+
+
 class _Publisher(NamedTuple):
     """A publisher: `kind` is its attributes as a bit mask, `number` the order of its arrival."""
 
+    attributes: Combination
     kind: int
     limit: int
     number: int
@@ -83,6 +87,9 @@ class _Publisher(NamedTuple):
 
 class Groups:
     """Clusters that follow publishers and subscribers as they come and go.
+
+    Without `attributes`, these become known as they are advertised or wanted. More than 16 share
+    `families` (by their hashes, if none are given; see `families.py` and `learn_families`).
 
     >>> groups = Groups(["price", "city", "size"], strategy="3.1")
     >>> groups.arrive("shop", ["price", "city"], connections=2)
@@ -97,21 +104,23 @@ class Groups:
 
     def __init__(
         self,
-        attributes: Iterable[str],
+        attributes: Iterable[str] | None = None,
         *,
         strategy: str = "4",
         order: str = "descending",
         seed: int = 0,
+        families: Mapping[str, int] | None = None,
     ) -> None:
         check_choice(strategy, order, seed)
-        self.attributes = Attributes(attributes)
+        self.attributes = known_attributes(attributes, families)
         self.strategy = strategy
         self.order = order
         self.seed = seed
         self._arrived = 0
         self._publishers: dict[PublisherId, _Publisher] = {}
         self._limits: dict[int, Counter[int]] = {}  # kind -> how many have which limit
-        self._subscribers: dict[SubscriberId, int] = {}
+        self._subscribers: dict[SubscriberId, Combination] = {}
+        self._wanted_sets: Counter[Combination] = Counter()
         self._wanted = np.zeros(1 << len(self.attributes), np.int64)
         self._clear()
 
@@ -132,10 +141,12 @@ class Groups:
         """Add a publisher; `connections` is the most it may have, None for no limit."""
         if publisher in self._publishers:
             raise InvalidInputError(f"the publisher {publisher!r} is there already")
-        kind = self.attributes.mask(advertisement, f"the publisher {publisher!r}")
         limit = _limit(connections, publisher, self.strategy)
+        attributes = attributes_of(advertisement)
+        self.attributes.add(attributes)
+        kind = self.attributes.mask(attributes, f"the publisher {publisher!r}")
         self._arrived += 1
-        newcomer = _Publisher(kind, limit, self._arrived)
+        newcomer = _Publisher(attributes, kind, limit, self._arrived)
         self._publishers[publisher] = newcomer
         self._limits.setdefault(kind, Counter())[limit] += 1
         self._place(newcomer)
@@ -154,7 +165,7 @@ class Groups:
         Strategy 1 leaves no trace of it. With the others the clusters may still depend on it having
         been there; `rebuild` removes that trace, and moves more of the other publishers.
         """
-        kind, limit, _ = self._known(publisher)
+        _, kind, limit, _ = self._known(publisher)
         del self._publishers[publisher]
         limits = self._limits[kind]
         limits[limit] -= 1
@@ -164,6 +175,26 @@ class Groups:
         if self.strategy == "4" and not reordering.is_broad(kind):
             reordering.improve_kind(self._tables, kind)
 
+    def change(
+        self,
+        publisher: PublisherId,
+        advertisement: Advertisement,
+        connections: int | None = None,
+    ) -> None:
+        """A publisher sends other attributes from now on, or may have other connections.
+
+        It departs and arrives again, unless nothing changes; if what it says is invalid, it stays
+        what it was.
+        """
+        known = self._known(publisher)
+        attributes = attributes_of(advertisement)
+        self.attributes.add(attributes)
+        self.attributes.mask(attributes, f"the publisher {publisher!r}")
+        limit = _limit(connections, publisher, self.strategy)
+        if (attributes, limit) != (known.attributes, known.limit):
+            self.depart(publisher)
+            self.arrive(publisher, attributes, connections)
+
     def subscribe(self, subscriber: SubscriberId, combination: Iterable[str]) -> None:
         """Add a subscriber, and connect it to the cluster of its combination.
 
@@ -172,9 +203,11 @@ class Groups:
         """
         if subscriber in self._subscribers:
             raise InvalidInputError(f"the subscriber {subscriber!r} is there already")
-        mask = self.attributes.mask(combination, f"the subscriber {subscriber!r}")
-        self._subscribers[subscriber] = mask
-        self._count_subscribers(mask, 1)
+        attributes = attributes_of(combination)
+        self.attributes.add(attributes)
+        mask = self.attributes.mask(attributes, f"the subscriber {subscriber!r}")
+        self._subscribers[subscriber] = attributes
+        self._count_subscribers(attributes, 1)
         count = int(self._wanted[mask])
         cluster = self._tables.owner[mask]
         if self.strategy == "4" and cluster >= 0 and count & (count - 1) == 0:
@@ -186,7 +219,11 @@ class Groups:
             raise InvalidInputError(f"there is no subscriber {subscriber!r} to unsubscribe")
         self._count_subscribers(self._subscribers.pop(subscriber), -1)
 
-    def _count_subscribers(self, mask: int, more: int) -> None:
+    def _count_subscribers(self, attributes: Combination, more: int) -> None:
+        self._wanted_sets[attributes] += more
+        if not self._wanted_sets[attributes]:
+            del self._wanted_sets[attributes]
+        mask = self.attributes.mask(attributes, "a subscriber")
         self._wanted[mask] += more
         self._tables.weight[mask] += more
 
@@ -200,6 +237,50 @@ class Groups:
         self._reorder_at = max(REORDER_MIN, self._present * 5 // 4)
         return reordered(self._tables)
 
+    def regroup(
+        self, sent: Mapping[PublisherId, int], clusters: Iterable[int] | None = None
+    ) -> tuple[Regrouping, ...]:
+        """Move combinations to where the least arrives in vain, by what publishers really send.
+
+        Of these clusters or, without any named, of all, from scratch, if that lowers the false
+        positives. Subscribers count as they are; limits are kept; what moved is returned.
+        """
+        before = self._numbers()
+        observed = observed_tables(self._tables, self._wanted, self._sending(sent))
+        if clusters is None:
+            reordered(observed)
+        else:
+            chosen = frozenset(clusters)
+            for cluster in self._present_clusters():
+                if int(self._tables.born[cluster]) + 1 in chosen:
+                    reordering.improve_cluster(observed, cluster)
+        return tuple(
+            Regrouping(self.attributes.combination(mask), before[mask], after)
+            for mask, after in self._numbers().items()
+            if before[mask] != after
+        )
+
+    def learn_families(self) -> bool:
+        """Learn families from present publishers and subscribers; whether that was better.
+
+        If it is, all clusters are made anew. With up to 16 attributes there is nothing to learn.
+        """
+        if len(self.attributes.names) <= FAMILIES_MAX:
+            return False
+        publishers = sorted(self._publishers.items(), key=lambda each: each[1].number)
+        learned = learned_families(
+            Counter(each.attributes for _, each in publishers), self._wanted_sets
+        )
+        other = Groups(strategy=self.strategy, order=self.order, seed=self.seed, families=learned)
+        for subscriber, combination in self._subscribers.items():
+            other.subscribe(subscriber, combination)
+        for publisher, each in publishers:
+            other.arrive(publisher, each.attributes, _connections(each.limit))
+        if other.deliveries().false_positives >= self.deliveries().false_positives:
+            return False
+        self.__dict__.update(other.__dict__)
+        return True
+
     def rebuild(self) -> None:
         """Make the clusters anew, as if the departed publishers had never arrived."""
         self._clear()
@@ -211,7 +292,7 @@ class Groups:
     @property
     def clusters(self) -> tuple[PublisherCluster, ...]:
         """The clusters, the oldest first."""
-        received, unwanted = self._arriving(self._advertised(), self._tables.publishers)
+        received, unwanted = self._arriving(None, None)
         made = []
         for cluster in self._present_clusters():
             total = int(received[cluster])
@@ -220,8 +301,8 @@ class Groups:
                 PublisherCluster(
                     number=int(self._tables.born[cluster]) + 1,
                     combinations=frozenset(self.attributes.combination(m) for m in held),
-                    publishers=total // len(held),
-                    false_positive_rate=float(unwanted[cluster]) / total,
+                    publishers=self._audience(held),
+                    false_positive_rate=Delivery(total, int(unwanted[cluster])).rate,
                 )
             )
         return tuple(made)
@@ -235,31 +316,27 @@ class Groups:
     @property
     def limits(self) -> dict[PublisherId, int | None]:
         """For each publisher the most connections it may have; None for no limit."""
-        return {
-            publisher: None if each.limit == UNLIMITED else each.limit
-            for publisher, each in self._publishers.items()
-        }
+        return {publisher: _connections(each.limit) for publisher, each in self._publishers.items()}
 
     @property
     def wanted(self) -> dict[Combination, int]:
         """How many subscribers there are for each combination anybody subscribed to."""
-        return {
-            self.attributes.combination(int(mask)): int(self._wanted[mask])
-            for mask in np.flatnonzero(self._wanted)
-        }
+        return dict(self._wanted_sets)
 
     @property
     def subscribers(self) -> dict[SubscriberId, Combination]:
         """What each subscriber wants."""
-        return {key: self.attributes.combination(mask) for key, mask in self._subscribers.items()}
+        return dict(self._subscribers)
 
     def attributes_of(self, publisher: PublisherId) -> Combination:
         """What a publisher sends."""
-        return self.attributes.combination(self._known(publisher).kind)
+        return self._known(publisher).attributes
 
     def cluster_of(self, combination: Iterable[str]) -> int | None:
         """The number of the cluster that holds a combination; None when nobody offers it."""
-        cluster = self._tables.owner[self.attributes.mask(combination, "the combination")]
+        attributes = attributes_of(combination)
+        self.attributes.add(attributes)
+        cluster = self._tables.owner[self.attributes.mask(attributes, "the combination")]
         return int(self._tables.born[cluster]) + 1 if cluster >= 0 else None
 
     def publishers_of(self, number: int) -> tuple[PublisherId, ...]:
@@ -272,8 +349,32 @@ class Groups:
     def deliver(self, publisher: PublisherId, notifications: int = 1) -> Delivery:
         """What arrives at the subscribers when a publisher sends this many notifications."""
         kind = self._known(publisher).kind
+        if not self.attributes.is_exact:
+            return self.deliveries(self._wanted_sets, {publisher: notifications})
         received, unwanted = departing.deliver(self._tables, kind, self._wanted)
         return Delivery(received * notifications, unwanted * notifications)
+
+    def delivered_to(
+        self, subscriber: SubscriberId, sent: Mapping[PublisherId, int] | None = None
+    ) -> Delivery:
+        """What arrives at one subscriber when each publisher sends so many (one, by default)."""
+        if subscriber not in self._subscribers:
+            raise InvalidInputError(f"there is no subscriber {subscriber!r}")
+        return self.deliveries({self._subscribers[subscriber]: 1}, sent)
+
+    def deliveries_by_cluster(
+        self,
+        wanted: Mapping[Combination, int] | None = None,
+        sent: Mapping[PublisherId, int] | None = None,
+    ) -> dict[int, Delivery]:
+        """As `deliveries`, for each cluster by its number."""
+        received, unwanted = self._arriving(wanted, sent)
+        return {
+            int(self._tables.born[cluster]) + 1: Delivery(
+                int(received[cluster]), int(unwanted[cluster])
+            )
+            for cluster in self._present_clusters()
+        }
 
     def deliveries(
         self,
@@ -283,9 +384,11 @@ class Groups:
         """What arrives in all: `wanted` subscribers per combination, `sent` by each publisher.
 
         By default there is one subscriber for each combination on offer (`groups.wanted` are those
-        who subscribed), and each publisher sends one notification.
+        who subscribed; with families, these are the default), and each publisher sends one
+        notification. False positives are counted by attributes, whether or not these share
+        families.
         """
-        received, unwanted = self._arriving(self._wanting(wanted), self._sending(sent))
+        received, unwanted = self._arriving(wanted, sent)
         return Delivery(int(received.sum()), int(unwanted.sum()))
 
     def false_positive_rate(
@@ -341,16 +444,27 @@ class Groups:
         assert len(found) == self._tables.size[cluster], "a cluster's size is miscounted"
         return found
 
+    def _numbers(self) -> dict[int, int]:
+        """The number of the cluster of each combination on offer."""
+        there = np.flatnonzero(self._tables.owner >= 0)
+        numbers = self._tables.born[self._tables.owner[there]] + 1
+        return dict(zip(there.tolist(), numbers.tolist(), strict=True))
+
     def _clusters_of(self, kind: int) -> tuple[int, ...]:
         owners = {int(self._tables.owner[part]) for part in parts(kind)}
         return tuple(sorted(int(self._tables.born[owner]) + 1 for owner in owners))
 
-    def _advertised(self) -> Any:
-        return (self._tables.owner >= 0).astype(np.int64)
+    def _audience(self, held: list[int]) -> int:
+        """How many publishers are connected to a cluster that holds these."""
+        return sum(
+            int(self._tables.publishers[kind])
+            for kind in self._kinds()
+            if any(mask & ~kind == 0 for mask in held)
+        )
 
     def _wanting(self, wanted: Mapping[Combination, int] | None) -> Any:
         if wanted is None:
-            return self._advertised()
+            return (self._tables.owner >= 0).astype(np.int64)
         counts = np.zeros_like(self._wanted)
         for combination, count in wanted.items():
             counts[self.attributes.mask(combination, "a combination wanted")] += count
@@ -364,64 +478,44 @@ class Groups:
             counts[self._known(publisher).kind] += count
         return counts
 
-    def _arriving(self, wanted: Any, sent: Any) -> tuple[Any, Any]:
+    def _arriving(
+        self, wanted: Mapping[Combination, int] | None, sent: Mapping[PublisherId, int] | None
+    ) -> tuple[Any, Any]:
+        """What arrives in each cluster, and how much of it in vain."""
+        if wanted is None and not self.attributes.is_exact:
+            wanted = self._wanted_sets
         received, unwanted = np.zeros_like(self._wanted), np.zeros_like(self._wanted)
-        departing.deliver_all(self._tables, wanted, sent, received, unwanted)
-        return received, unwanted
+        departing.deliver_all(
+            self._tables, self._wanting(wanted), self._sending(sent), received, unwanted
+        )
+        if wanted is None or self.attributes.is_exact:
+            return received, unwanted
+        return received, received - self._meant(wanted, sent)
+
+    def _meant(
+        self, wanted: Mapping[Combination, int], sent: Mapping[PublisherId, int] | None
+    ) -> Any:
+        """What arrives in each cluster at those who want it, by attributes instead of families."""
+        found = np.zeros_like(self._wanted)
+        sending: Counter[Combination] = Counter()
+        for publisher, count in (
+            dict.fromkeys(self._publishers, 1) if sent is None else sent
+        ).items():
+            sending[self._known(publisher).attributes] += count
+        for combination, subscribers in wanted.items():
+            cluster = self._tables.owner[self.attributes.mask(combination, "a combination wanted")]
+            if cluster >= 0:
+                found[cluster] += subscribers * sum(
+                    count for attributes, count in sending.items() if combination <= attributes
+                )
+        return found
 
 
 _NO_CHANCE = np.zeros(1, np.uint64)
 
 
-def publisher_groups(
-    advertisements: Mapping[Any, Advertisement] | Iterable[Advertisement],
-    strategy: str = "4",
-    connections: Connections = None,
-    order: str = "descending",
-    seed: int = 0,
-) -> Groups:
-    """The clusters of these publishers, who arrive in the order given.
-
-    Publishers are known by their keys, or by their numbers from 0. `connections` is the most each
-    may have: one number for all, one for each, or None for no limit.
-
-    >>> groups = publisher_groups([["a", "b"], ["a", "c"]], strategy="1")
-    >>> [sorted("".join(sorted(c)) for c in cluster.combinations) for cluster in groups.clusters]
-    [['ab', 'b'], ['a'], ['ac', 'c']]
-    >>> groups.connections
-    {0: (1, 2), 1: (2, 3)}
-    """
-    keyed = _keyed(advertisements)
-    names = {key: attributes_of(given) for key, given in keyed.items()}
-    groups = Groups(frozenset().union(*names.values()), strategy=strategy, order=order, seed=seed)
-    for key, limit in _limits(keyed, connections).items():
-        groups.arrive(key, names[key], limit)
-    if strategy == "4":
-        groups.reorder()
-    return groups
-
-
-def _keyed(
-    advertisements: Mapping[Any, Advertisement] | Iterable[Advertisement],
-) -> dict[Any, Advertisement]:
-    if isinstance(advertisements, Mapping):
-        return dict(advertisements)
-    return dict(enumerate(advertisements))
-
-
-def _limits(keyed: Mapping[Any, object], connections: Connections) -> dict[Any, int | None]:
-    if connections is None or isinstance(connections, int | np.integer):
-        return dict.fromkeys(keyed, connections)
-    if isinstance(connections, Mapping):
-        missing = next((key for key in keyed if key not in connections), None)
-        if missing is not None:
-            raise InvalidInputError(f"`connections` does not name the publisher {missing!r}")
-        return {key: connections[key] for key in keyed}
-    if len(connections) != len(keyed):
-        raise InvalidInputError(
-            f"{len(keyed)} publishers need as many connection limits, not {len(connections)}"
-        )
-    return dict(zip(keyed, connections, strict=True))
+def _connections(limit: int) -> int | None:
+    return None if limit == UNLIMITED else limit
 
 
 def _limit(connections: int | None, publisher: PublisherId, strategy: str) -> int:

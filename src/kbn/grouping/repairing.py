@@ -18,7 +18,9 @@ from kbn.grouping.placing import Placing
 from kbn.grouping.tree_members import Member, Members
 
 DEPTH = 2
+EFFORT = 400
 GROWING_DEPTH = 2
+SLOTS_COUNT = 0.3  # how much each slot brings a peer forward when a tree is grown
 
 
 def repair(members: Members, placing: Placing, tries: int) -> int:
@@ -47,8 +49,8 @@ def rebalance(members: Members, placing: Placing, gain_min: int) -> int:
 
 
 def by_bound(member: Member) -> tuple[float, ...]:
-    """The tightest bound first; of those alike, who feeds most."""
-    return (_within(member), -member.slots)
+    """The tightest bound first, but who feeds many sooner: those after it need its slots."""
+    return (_within(member) / (1 + SLOTS_COUNT * member.slots), -member.slots)
 
 
 def feeders_first(member: Member) -> tuple[float, ...]:
@@ -78,7 +80,7 @@ def _moved(members: Members, placing: Placing, member: Member) -> bool:
         return False
     mark = members.mark()
     members.detach(member)
-    if placing.place(member, DEPTH):
+    if placing.place(member, DEPTH, EFFORT):
         members.forget_undo()
         return True
     members.undo_to(mark)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from kbn.errors import InvalidInputError
+from kbn.grouping.combinations import parts
 from kbn.grouping.kernels import arriving, lattice, reordering
 
 Lattice = lattice.Lattice
@@ -85,6 +86,18 @@ def chance_of(seed: int, number: int) -> Any:
     So an arrival meets the same chance whoever came or went before.
     """
     return np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
+
+
+def observed_tables(tables: Lattice, wanted: Any, sent: Any) -> Lattice:
+    """The same clusters, where a publisher counts what it sent and a combination who wants it.
+
+    `wanted` is by combination and `sent` by kind. What moves in the one has moved in the other.
+    """
+    traffic = np.asarray(sent, np.int64).copy()
+    cover = np.zeros_like(traffic)
+    for kind in np.flatnonzero(traffic).tolist():
+        cover[np.fromiter(parts(kind), np.int64)] += traffic[kind]
+    return tables._replace(publishers=traffic, cover=cover, weight=wanted.copy())
 
 
 def reordered(tables: Lattice) -> bool:
