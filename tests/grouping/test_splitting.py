@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kbn.errors import InvalidInputError
 from kbn.grouping import Groups, SplittingPolicy
 
-NAMES = "abcdefgh"
+NAMES = list("abcdefgh")
 
 
 def drawn(seed: int, strategy: str = "4") -> tuple[Groups, dict[object, int]]:

@@ -8,8 +8,9 @@ from kbn.grouping.combinations import Advertisement, Attributes, Combination, at
 from kbn.grouping.delay_tree import DelayTree, Placement, Satisfaction
 from kbn.grouping.distribution import Distribution, worst_of
 from kbn.grouping.families import hashed_families, learned_families
+from kbn.grouping.group_tables import Delivery, PublisherCluster
 from kbn.grouping.links import Links, MeasuredLinks
-from kbn.grouping.publisher_groups import Delivery, Groups, PublisherCluster, Regrouping
+from kbn.grouping.publisher_groups import Groups, Regrouping
 from kbn.grouping.splitting import SplittingPolicy
 from kbn.grouping.strategies import WITHOUT_LIMITS
 from kbn.grouping.tree_members import Bound, Moves
