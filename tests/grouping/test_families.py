@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbn.errors import InvalidInputError
@@ -44,6 +44,7 @@ def counted(groups: Groups, sent: dict[object, int]) -> Delivery:
 
 
 @pytest.mark.parametrize("strategy", ["1", "2", "3", "3.1", "4"])
+@settings(max_examples=6)
 @given(seed=st.integers(0, 500), are_many=st.booleans())
 def test_whoever_has_what_is_wanted_sends_it_there(
     strategy: str, seed: int, are_many: bool
@@ -57,6 +58,7 @@ def test_whoever_has_what_is_wanted_sends_it_there(
                 assert cluster is not None and cluster in clusters
 
 
+@settings(max_examples=10)
 @given(seed=st.integers(0, 500))
 def test_what_arrives_in_vain_is_counted_by_attributes(seed: int) -> None:
     groups = drawn(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbn.errors import InvalidInputError
@@ -27,6 +27,7 @@ def drawn(seed: int, strategy: str = "4") -> tuple[Groups, dict[object, int]]:
 
 
 @pytest.mark.parametrize("strategy", ["2", "3", "3.1", "4"])
+@settings(max_examples=8)
 @given(seed=st.integers(0, 300))
 def test_reacting_never_adds_false_positives_to_what_was_observed(strategy: str, seed: int) -> None:
     groups, sent = drawn(seed, strategy)
