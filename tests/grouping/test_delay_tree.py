@@ -13,6 +13,7 @@ from tests.grouping.fixed_links import all_alike, constant, grown, most_kept, sk
 
 from kbn import InvalidInputError
 from kbn.grouping import Bound, DelayTree, Distribution, MeasuredLinks
+from kbn.grouping.placing import EFFORT
 
 
 def test_who_is_in_a_hurry_is_fed_first_and_feeds_the_patient() -> None:
@@ -234,3 +235,30 @@ def test_whatever_happens_the_tree_holds(
 
 
 WORLDS = [skewed(seed, 25) for seed in range(4)]
+
+
+class CountingLinks(MeasuredLinks):
+    """Counts the sums that a tree computes: each asks for one link."""
+
+    sums = 0
+
+    def between(self, parent: object, child: object) -> Distribution | None:
+        self.sums += 1
+        return super().between(parent, child)
+
+
+@pytest.mark.parametrize("slots", [0, 1, 2])
+def test_a_join_costs_a_bounded_number_of_sums_however_large_the_tree(slots: int) -> None:
+    """Bounds that cannot all be kept, and one slot each: places are sought among long chains."""
+    links = CountingLinks(value_max=1000)
+    rng = np.random.default_rng(1)
+    tree = DelayTree(links, 0, 2)
+    most = 0
+    for peer in range(1, 250):
+        for other in tree.candidates(12, Bound(40)):
+            links.report(peer, other, rng.lognormal(1, 0.3, 24).tolist())
+        links.sums = 0
+        tree.join(peer, Bound(float(rng.uniform(10, 60))), slots if peer % 3 else 1)
+        most = max(most, links.sums)
+    tree.check_invariants()
+    assert most <= 2 * (EFFORT + 40), most

@@ -100,3 +100,12 @@ def test_churn_takes_a_tenth_away_and_brings_as_many_others() -> None:
     after = {child for _, child in tree.edges()}
     assert len(after) == 200 and len(before - after) == 20
     assert tree.satisfaction().satisfied <= at_most_kept(tree, world)
+
+
+def test_joins_are_timed_in_each_situation(tmp_path: Path) -> None:
+    result = conduct(find("tree-joins"), Scale.SMALL, seed=1)
+    found = {row["newcomers"]: row for row in rows(result, "joins")}
+    assert found.keys() == {"usual", "tight", "full"}
+    assert all(0 < row["ms"] <= row["worst"] for row in found.values())
+    assert found["full"]["waiting"] > 0 == found["usual"]["waiting"]
+    assert [path.stem for path in save(result, find("tree-joins"), tmp_path)] == ["joins"]

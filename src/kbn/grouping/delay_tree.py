@@ -20,16 +20,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kbn.errors import InvalidInputError
 from kbn.grouping.distribution import NOTHING, Distribution
 from kbn.grouping.links import Links
-from kbn.grouping.placing import Placing
+from kbn.grouping.placing import EFFORT, Placing
 from kbn.grouping.repairing import grow, rebalance, repair
 from kbn.grouping.suggesting import suggest
 from kbn.grouping.tree_members import SLOTS_MAX, Bound, Member, Members, Moves, Peer
 
 OTHERS_MOVED = 2  # how many others a newcomer may have moved, one for the other
+WAITING_TRIED = 8  # how many of those who wait are tried when somebody comes or goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class DelayTree:
         """Have one more."""
         member = self._new(peer, bound, slots)
         self._seek(member, OTHERS_MOVED)
-        self.attach_waiting(_keep_moves=True)
+        self._attach_some()
         return self._placement(member, self._members.moves())
 
     def join_all(self, newcomers: Iterable[tuple[Peer, Bound | None, int]]) -> Moves:
@@ -207,7 +209,7 @@ class DelayTree:
         seen: set[Peer] = set()
         coming = [each for each in newcomers if self._check_new(each[0], each[2], seen)]
         grow(self._members, self._placing, [self._members.add(*each) for each in coming])
-        self.attach_waiting(_keep_moves=True)
+        self._attach_some()
         return self._members.moves()
 
     def leave(self, peer: Peer) -> Moves:
@@ -223,30 +225,39 @@ class DelayTree:
         # last, or they could take the only one there is.
         orphans.sort(key=lambda top: all(len(m.children) >= m.slots for m in top.branch()))
         for child in orphans:
-            self._seek(child, 1)
-        self.attach_waiting(_keep_moves=True)
+            self._seek(child, 1, EFFORT + 2 * sum(1 for _ in child.branch()))
+        self._attach_some()
         return self._members.moves()
 
     def crash(self, peer: Peer) -> Moves:
         """Have one less that did not say so; the same, for nobody asks the one who leaves."""
         return self.leave(peer)
 
-    def attach_waiting(self, *, _keep_moves: bool = False) -> Moves:
+    def attach_waiting(self) -> Moves:
         """Give places to those who wait, as far as there are free slots and known links."""
         is_changed = True
         while is_changed and self._members.waiting:
             is_changed = any([self._seek(each, 0) for each in tuple(self._members.waiting)])
-        return {} if _keep_moves else self._members.moves()
+        return self._members.moves()
+
+    def _attach_some(self) -> None:
+        """The same for a few of them, in turn, so that who comes does not pay for all who wait."""
+        members = self._members
+        for member in tuple(islice(members.waiting, WAITING_TRIED)):
+            if not members.is_free.any():
+                return
+            if not self._seek(member, 0):
+                members.waiting[member] = members.waiting.pop(member)
 
     def repair(self, tries: int = 1_000) -> Moves:
         """Find places for the late, at most so many of them; no bound is lost by it."""
-        self.attach_waiting(_keep_moves=True)
+        self._attach_some()
         repair(self._members, self._placing, tries)
         return self._members.moves()
 
     def rebalance(self, gain_min: int = 1) -> Moves:
         """Grow the tree anew if that keeps at least so many more bounds, else leave it as it is."""
-        self.attach_waiting(_keep_moves=True)
+        self._attach_some()
         rebalance(self._members, self._placing, gain_min)
         return self._members.moves()
 
@@ -322,9 +333,9 @@ class DelayTree:
         seen.add(peer)
         return True
 
-    def _seek(self, member: Member, depth: int) -> bool:
+    def _seek(self, member: Member, depth: int, effort: int = EFFORT) -> bool:
         """A place that keeps the bounds, else the best there is; False when there is none."""
-        found = self._placing.place(member, depth) or self._placing.place_late(member)
+        found = self._placing.place(member, depth, effort) or self._placing.place_late(member)
         self._members.forget_undo()
         return found
 

@@ -66,12 +66,17 @@ class Distribution:
         1 / (n + 1), and the rest stands beyond the latest: twice as far as the latest tenth is, on
         average, beyond the others (of few measurements, the latest beyond the median).
         """
-        found = np.sort(np.array([_checked(value) for value in samples]))
-        if not found.size:
+        return Distribution.of_array(np.array([_checked(value) for value in samples]))
+
+    @staticmethod
+    def of_array(samples: Array) -> Distribution:
+        """The same, of values that are known to be finite and not negative."""
+        if not samples.size:
             raise InvalidInputError("a distribution of delays needs at least one measurement")
-        beyond = found[-1] + 2 * _excess(found)
-        values, counts = np.unique(np.append(found, beyond), return_counts=True)
-        return Distribution(*convolving.compress(values, counts / (found.size + 1), LINK_ATOMS))
+        found = np.sort(samples)
+        values = np.append(found, found[-1] + 2 * _excess(found))
+        masses = np.full(values.size, 1 / values.size)
+        return Distribution(*convolving.compress(values, masses, LINK_ATOMS))
 
     def then(self, other: Distribution) -> Distribution:
         """Of one after the other, independently."""

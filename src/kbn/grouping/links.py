@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kbn.errors import InvalidInputError
-from kbn.grouping.distribution import Distribution, worst_of
+from kbn.grouping.distribution import Distribution, Moments, worst_of
 
 Array = np.ndarray[Any, Any]
 Peer = Hashable
@@ -29,6 +29,9 @@ SAMPLES_MAX = 256
 VALUE_MAX_S = 10.0
 SUSPECT_FACTOR = 2.0
 SUSPECT_LINKS_MIN = 3
+
+
+UNKNOWN = Moments(math.inf, 0.0, 0.0)
 
 
 class Links(Protocol):
@@ -62,6 +65,7 @@ class MeasuredLinks:
         self._said: dict[Peer, dict[Peer, deque[float]]] = {}  # who says it -> of whom
         self._neighbours: dict[Peer, dict[Peer, None]] = {}
         self._agreed: dict[tuple[Peer, Peer], Distribution] = {}
+        self._rough: dict[tuple[Peer, Peer], Moments] = {}
 
     def report(self, reporter: Peer, other: Peer, samples: Iterable[float]) -> None:
         """Take in what one end measured; all of it or, if any value is impossible, nothing."""
@@ -74,8 +78,12 @@ class MeasuredLinks:
         said.setdefault(other, deque(maxlen=self._samples_max)).extend(values)
         self._neighbours.setdefault(reporter, {})[other] = None
         self._neighbours.setdefault(other, {})[reporter] = None
-        self._agreed.pop((reporter, other), None)
-        self._agreed.pop((other, reporter), None)
+        self._drop(reporter, other)
+
+    def _drop(self, one: Peer, other: Peer) -> None:
+        for pair in ((one, other), (other, one)):
+            self._agreed.pop(pair, None)
+            self._rough.pop(pair, None)
 
     def forget(self, peer: Peer) -> None:
         """Drop all links of a peer."""
@@ -83,8 +91,7 @@ class MeasuredLinks:
         for other in self._neighbours.pop(peer, {}):
             self._neighbours[other].pop(peer, None)
             self._said.get(other, {}).pop(peer, None)
-            self._agreed.pop((peer, other), None)
-            self._agreed.pop((other, peer), None)
+            self._drop(peer, other)
 
     def known(self, child: Peer) -> Collection[Peer]:
         """Who measured a link to that peer, or was measured by it."""
@@ -95,7 +102,7 @@ class MeasuredLinks:
         found = self._agreed.get((parent, child))
         if found is None:
             said = [
-                Distribution.of_samples(values)
+                Distribution.of_array(np.array(values))
                 for one, other in ((parent, child), (child, parent))
                 if (values := self._said.get(one, {}).get(other))
             ]
@@ -106,12 +113,22 @@ class MeasuredLinks:
         return found
 
     def moments(self, parents: Array, child: Peer) -> tuple[Array, Array, Array]:
-        """Mean, variance and third moment of each parent's link; infinite means: not known."""
-        unknown = (math.inf, 0.0, 0.0)
-        found = [self.between(parent, child) for parent in parents]
-        rows = np.array([unknown if each is None else each.moments for each in found])
+        """Mean, variance and third moment of each parent's link; infinite means: not known.
+
+        Of the end that measured more on average: good enough to choose whom to look at closely.
+        """
+        rows = np.array([self._roughly(parent, child) for parent in parents])
         mean, variance, third = rows.reshape(-1, 3).T
         return mean, variance, third
+
+    def _roughly(self, parent: Peer, child: Peer) -> Moments:
+        found = self._rough.get((parent, child))
+        if found is None:
+            ends = ((parent, child), (child, parent))
+            said = [self._said.get(one, {}).get(other) for one, other in ends]
+            found = max((_moments(values) for values in said if values), default=UNKNOWN)
+            self._rough[parent, child] = self._rough[child, parent] = found
+        return found
 
     def suspects(self) -> dict[Peer, float]:
         """Who says far less than those at the other ends, and by what factor (the median).
@@ -139,3 +156,11 @@ class MeasuredLinks:
                 f"{self._value_max:g}"
             )
         return float(value)
+
+
+def _moments(values: Collection[float]) -> Moments:
+    away = np.array(values)
+    mean = float(away.mean())
+    away -= mean
+    squares = away * away
+    return Moments(mean, float(squares.mean()), float((squares * away).mean()))

@@ -30,7 +30,8 @@ Array = np.ndarray[Any, Any]
 EXACT_MAX = 4  # free places computed exactly, of those that look good
 OUSTED_MAX = 4  # places of others that are tried, of each sort
 MANY_SLOTS = 2
-EFFORT = 60  # sums of distributions one search for a place may compute before it gives up
+EFFORT = 60  # sums of distributions a search for a place may cost before it gives up
+LOOK_AROUND = 8  # what looking at all possible parents costs, in such sums
 
 
 class Placing:
@@ -44,13 +45,14 @@ class Placing:
     def place(self, member: Member, depth: int, effort: int = EFFORT) -> bool:
         """Put a waiting member where no bound is lost, its own included; False: none was found.
 
-        `effort` is how many sums of distributions are computed for it, besides those of the free
-        places that look best: what it costs is bounded, however large the tree.
+        `effort` is what it may cost, counted in sums of distributions, besides those of the free
+        places that look best: it is bounded, however large the tree.
         """
         self._effort = effort
         return self._place(member, depth, OUSTED_MAX)
 
     def _place(self, member: Member, depth: int, wide: int) -> bool:
+        self._effort -= LOOK_AROUND
         rows, promised = self.promises(member)
         in_time = self._in_time(member, promised)
         if self._place_free(member, rows[in_time], promised[in_time]):
@@ -67,8 +69,9 @@ class Placing:
     def place_late(self, member: Member, may_lose: bool = True) -> bool:
         """Put a waiting member where it is least late; False when nobody has a free slot.
 
-        If all slots are taken and the member has one, it goes between two others; `may_lose` says
-        whether one of them may be late by that, for who has no place gets nothing at all.
+        If no slot is free and the member has one, it goes between two others. `may_lose` says
+        whether a leaf may be late by that, if all slots of the tree are taken: else nobody could
+        come any more, with however many slots.
         """
         rows, promised = self.promises(member)
         is_free = self._members.is_free[rows]
@@ -217,17 +220,19 @@ class Placing:
         return False
 
     def _insert(self, member: Member, may_lose: bool) -> bool:
-        """All slots are taken: go between a parent and its child, if the member can feed it."""
+        """No slot is free: go between a parent and its child, if the member can feed it."""
         if len(member.children) >= member.slots:
             return False
+        self._effort = EFFORT
         rows, promised = self.promises(member)
-        order = rows[np.argsort(promised, kind="stable")]
-        for must_keep in (True, False) if may_lose else (True,):
-            for row in order[: 4 * EXACT_MAX].tolist():
-                for other in list(self._at(row).children):
-                    if self._go_between(member, other, must_keep):
-                        return True
-        return False
+        parents = [self._at(row) for row in rows[np.argsort(promised, kind="stable")].tolist()]
+        children = [child for parent in parents[: 4 * EXACT_MAX] for child in parent.children]
+        if any(self._effort > 0 and self._go_between(member, each, True) for each in children):
+            return True
+        if not may_lose or self._members.is_free.any():
+            return False
+        leaves = [child for child in children if not child.children]
+        return any(self._go_between(member, leaf, False) for leaf in leaves)
 
     def _go_between(self, member: Member, other: Member, must_keep: bool) -> bool:
         members = self._members
@@ -251,6 +256,8 @@ class Placing:
         """When a branch would be reached; None when a bound, or the top's own, would not hold."""
         found: dict[Member, Distribution] = {}
         for member in top.branch():
+            if self._effort <= 0 and found:
+                return None
             arrival = self._reached(member, parent if member is top else None, found)
             if arrival is None:
                 return None

@@ -19,7 +19,7 @@ from kbn.grouping.tree_members import Member, Members
 
 DEPTH = 2
 EFFORT = 400
-GROWING_DEPTH = 2
+GROWING_DEPTH, GROWING_EFFORT = 2, 400
 SLOTS_COUNT = 0.3  # how much each slot brings a peer forward when a tree is grown
 
 
@@ -65,7 +65,11 @@ def grow(
     order: Callable[[Member], tuple[float, ...]] = by_bound,
 ) -> None:
     """Give places to many who wait, in that order, and last to those that will be late."""
-    late = [each for each in sorted(coming, key=order) if not placing.place(each, GROWING_DEPTH)]
+    late = [
+        each
+        for each in sorted(coming, key=order)
+        if not placing.place(each, GROWING_DEPTH, GROWING_EFFORT)
+    ]
     for member in sorted(late, key=feeders_first):
         if not placing.place(member, 0):
             placing.place_late(member)

@@ -7,26 +7,35 @@ be near the newcomer, and its children may be put elsewhere.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kbn.grouping.tree_members import Bound, Members, Peer
+
+Array = np.ndarray[Any, Any]
 
 
 def suggest(members: Members, count: int, bound: Bound | None) -> list[Peer]:
     """At most `count` peers, the source first, then as soon as they are reached."""
     rows = np.flatnonzero(members.is_in)
     rows = rows[rows != members.source.row]
+    free = _soonest(members, rows[members.is_free[rows]], count // 2)
     if bound is not None:
         rows = rows[members.mean[rows] <= bound.within]
-    rows = rows[np.argsort(members.mean[rows], kind="stable")]
-    is_free = members.is_free[rows]
-    free = rows[is_free][: count // 2]
-    others = np.setdiff1d(rows, free, assume_unique=True)
-    others = others[np.argsort(members.mean[others], kind="stable")]
     left = max(0, count - 1 - free.size)
+    others = np.setdiff1d(rows, free, assume_unique=True)
     if others.size > left:
         others = others[np.linspace(0, others.size - 1, left).astype(np.int64)]
-    chosen = np.concatenate((free, others))
-    chosen = chosen[np.argsort(members.mean[chosen], kind="stable")]
+    chosen = _soonest(members, np.concatenate((free, others)), count)
     found: list[Peer] = [members.source.peer, *members.peers[chosen].tolist()]
     return found[:count]
+
+
+def _soonest(members: Members, rows: Array, count: int) -> Array:
+    """Those of them that are reached first, on average, in that order."""
+    if rows.size > count:
+        # Ten thousand are not sorted for the first eight.
+        rows = rows[np.argpartition(members.mean[rows], count)[:count]]
+    found: Array = rows[np.argsort(members.mean[rows], kind="stable")]
+    return found
