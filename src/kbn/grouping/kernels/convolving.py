@@ -72,6 +72,8 @@ def _compress(values, masses, atoms):
     total = 0.0
     for at in range(count - 1):
         total += np.sqrt(masses[at] * (values[at + 1] - values[at]))
+    if total <= 0:
+        return np.full(1, values[-1]), np.full(1, masses.sum())
     share = total / (atoms - 1)
     found_values, found_masses = np.empty(atoms), np.empty(atoms)
     groups, mass, grown, end = 0, 0.0, 0.0, share
@@ -82,7 +84,6 @@ def _compress(values, masses, atoms):
             found_values[groups], found_masses[groups] = values[at], mass
             groups += 1
             mass = 0.0
-            while end <= grown:
-                end += share
+            end = share * (np.floor(grown / share) + 1)
     found_values[groups], found_masses[groups] = values[-1], mass + masses[-1]
     return found_values[: groups + 1].copy(), found_masses[: groups + 1].copy()
