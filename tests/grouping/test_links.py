@@ -10,6 +10,7 @@ import pytest
 
 from kbn import InvalidInputError
 from kbn.grouping import Bound, DelayTree, MeasuredLinks
+from kbn.grouping.links import LINKS_MAX
 
 
 def measured(near: str | None = None, far: str | None = None) -> MeasuredLinks:
@@ -80,3 +81,16 @@ def test_an_impossible_value_is_refused_and_nothing_of_its_report_counts(bad: fl
         links.report("a", "a", [0.1])
     with pytest.raises(InvalidInputError):
         MeasuredLinks(value_max=0)
+
+
+def test_who_floods_is_refused_and_fills_no_memory() -> None:
+    links = MeasuredLinks(samples_max=10)
+    for number in range(LINKS_MAX):
+        links.report("a", number, [0.1])
+    with pytest.raises(InvalidInputError, match="'a' reports more than 4096 links"):
+        links.report("a", "one more", [0.1])
+    assert links.between("a", "one more") is None
+    links.report("a", 7, [0.2] * 1000)
+    links.report("b", "one more", [0.1])
+    found = links.between("a", 7)
+    assert found is not None and found.within(0.1) == 0

@@ -12,7 +12,7 @@ and disturbs nobody. `suspects` names those who say far less than their counterp
 from __future__ import annotations
 
 import math
-from collections import deque
+from array import array
 from collections.abc import Collection, Hashable, Iterable
 from statistics import median
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ Array = np.ndarray[Any, Any]
 Peer = Hashable
 
 SAMPLES_MAX = 256
+LINKS_MAX = 4096  # that one peer may report
 VALUE_MAX_S = 10.0
 SUSPECT_FACTOR = 2.0
 SUSPECT_LINKS_MIN = 3
@@ -62,20 +63,27 @@ class MeasuredLinks:
             raise InvalidInputError("links need a largest delay above 0 and at least one sample")
         self._value_max = value_max
         self._samples_max = samples_max
-        self._said: dict[Peer, dict[Peer, deque[float]]] = {}  # who says it -> of whom
+        self._said: dict[Peer, dict[Peer, array[float]]] = {}  # who says it -> of whom
         self._neighbours: dict[Peer, dict[Peer, None]] = {}
         self._agreed: dict[tuple[Peer, Peer], Distribution] = {}
         self._rough: dict[tuple[Peer, Peer], Moments] = {}
 
     def report(self, reporter: Peer, other: Peer, samples: Iterable[float]) -> None:
-        """Take in what one end measured; all of it or, if any value is impossible, nothing."""
+        """Take in what one end measured; all of it or, if any value is impossible, nothing.
+
+        One peer may report at most LINKS_MAX links, so that who floods fills nobody's memory.
+        """
         if reporter == other:
             raise InvalidInputError(f"{reporter!r} cannot measure the way to itself")
         values = [self._checked(reporter, value) for value in samples]
         if not values:
             return
         said = self._said.setdefault(reporter, {})
-        said.setdefault(other, deque(maxlen=self._samples_max)).extend(values)
+        if other not in said and len(said) >= LINKS_MAX:
+            raise InvalidInputError(f"{reporter!r} reports more than {LINKS_MAX} links")
+        kept = said.setdefault(other, array("d"))
+        kept.extend(values)
+        del kept[: -self._samples_max]
         self._neighbours.setdefault(reporter, {})[other] = None
         self._neighbours.setdefault(other, {})[reporter] = None
         self._drop(reporter, other)
