@@ -43,7 +43,11 @@ def hashed(name: str, count: int = FAMILIES_MAX) -> int:
 
 
 def hashed_families(names: Iterable[str], count: int = FAMILIES_MAX) -> dict[str, int]:
-    """The families of these attributes, by their names alone."""
+    """The families of these attributes, by their names alone.
+
+    >>> hashed_families(["city", "price"], count=2)
+    {'city': 0, 'price': 1}
+    """
     return {name: hashed(name, count) for name in sorted(names)}
 
 

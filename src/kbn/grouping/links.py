@@ -36,7 +36,12 @@ UNKNOWN = Moments(math.inf, 0.0, 0.0)
 
 
 class Links(Protocol):
-    """What a tree needs to know of links."""
+    """What a tree needs to know of links.
+
+    >>> links: Links = MeasuredLinks()
+    >>> links.between("ann", "bob") is None
+    True
+    """
 
     def known(self, child: Peer) -> Collection[Peer] | None:
         """Whose links to that peer are known; None when everybody's are."""
