@@ -28,7 +28,10 @@ def main(place: Path, servers: str) -> None:
     found = {
         name: [
             list(row)
-            for row in spark.read.format("kbn-delta").load(str(place / name)).sort("*").collect()
+            for row in spark.read.format("kbn-delta")
+            .load(str(place / name))
+            .sort("notification", "subscription")
+            .collect()
         ]
         for name in ("whole", "streamed")
     }
