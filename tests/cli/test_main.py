@@ -40,6 +40,7 @@ COMMANDS = [
     ["store", "repair"],
     ["policy", "check"],
     ["policy", "list"],
+    ["policy", "watch"],
     ["overlay", "up"],
     ["overlay", "move"],
     ["overlay", "unlink"],

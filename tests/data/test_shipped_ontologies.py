@@ -22,7 +22,7 @@ SIZES = {
     "conference": (45, 19, 13, 23),
     "drinks": (18, 13, 4, 0),
     "events": (42, 27, 10, 3),
-    "management": (42, 29, 4, 30),
+    "management": (45, 32, 4, 36),
     "podcast": (67, 0, 0, 0),
     "service_core": (4, 0, 8, 0),
     "services": (29, 7, 3, 0),

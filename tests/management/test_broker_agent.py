@@ -12,8 +12,9 @@ from msgspec import ValidationError, msgpack
 from kbn import data
 from kbn.broker.administration import Report
 from kbn.errors import InvalidInputError
+from kbn.filters import Subscription
 from kbn.filters.mentions import terms_named_in
-from kbn.management.broker_agent import AT_ONCE_MAX, BrokerAgent
+from kbn.management.broker_agent import AT_ONCE_MAX, TEXTS_MAX, BrokerAgent
 from kbn.management.liveness import BrokerSign
 from kbn.management.reports import (
     BrokerInfo,
@@ -68,6 +69,44 @@ def test_it_tells_of_a_subscriber_when_its_subscriptions_change_and_when_it_is_g
     ann.unsubscribe(2)
     network.run()
     assert agent.reports(0.0) == [Departure("subscriber", "ann", "east")]
+
+
+def test_texts_of_subscriptions_are_told_when_asked_for_and_no_longer_when_not(
+    semantic_map: SemanticMap,
+) -> None:
+    network, agent = make(semantic_map)
+    ann, boss = network.client("ann", "east"), network.client("boss", "east")
+    ann.subscribe('price > 3 and kind = "book"')
+    ann.subscribe(f"a @> <{HERE}Paper>")
+    network.run()
+
+    def texts() -> tuple[str, ...]:
+        network.run()
+        [told] = [each for each in agent.reports(0.0) if isinstance(each, SubscriberInfo)]
+        return told.texts
+
+    assert texts() == ()
+    boss.admin(Report("subscribers", texts=True))
+    wanted = texts()
+    assert len(wanted) == 2 and "price > 3" in wanted[0]
+    assert [Subscription.parse(each) for each in wanted]  # they can be read again
+    ann.subscribe('x = "' + "y" * TEXTS_MAX + '"')  # this one is too long
+    assert texts() == wanted
+    boss.admin(Report("subscribers"))
+    assert texts() == wanted
+    boss.admin(Report("subscribers", texts=False))
+    assert texts() == ()
+
+
+def test_a_broker_says_its_port_and_its_parent(semantic_map: SemanticMap) -> None:
+    network = Network({"root": None, "east": "root"}, semantic_map.ontology)
+    agent = BrokerAgent(network.broker("east"), "kbn://[::1]:7421", semantic_map)
+    [info] = [each for each in agent.reports(0.0) if isinstance(each, BrokerInfo)]
+    assert (info.port, info.parent) == (7421, "root")
+    network.client("boss", "east").admin(Report("medoids"))
+    network.run()
+    [medoid] = [each for each in agent.reports(1.0) if isinstance(each, BrokerMedoid)]
+    assert (medoid.address, medoid.port, medoid.parent) == ("kbn://[::1]:7421", 7421, "root")
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -380,6 +381,28 @@ def test_a_file_whose_values_are_damaged_is_refused(tmp_path: Path) -> None:
         Mib(path)
     with pytest.raises(StoreError, match="damaged"):  # and the lock was let go
         Mib(path)
+
+
+def test_a_file_of_the_version_before_is_upgraded(tmp_path: Path) -> None:
+    path = tmp_path / "mib.db"
+    with closing(Mib(path)) as mib:
+        mib.apply(SubscriberInfo("ann", "east", "ex:Tea", 0.0, 1), 1.0)
+        mib.apply(BrokerInfo("east", "kbn://east:7", None, (), 7), 1.0)
+        mib.commit()
+    with closing(sqlite3.connect(path)) as connection:  # as it was before these were reported
+        connection.execute("ALTER TABLE subscriber DROP COLUMN texts")
+        connection.execute("ALTER TABLE broker DROP COLUMN port")
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    with closing(Mib(path)) as mib:
+        ann, east = mib.get("subscriber", "ann"), mib.get("broker", "east")
+        assert ann is not None and (ann.medoid, ann.texts) == ("ex:Tea", [])
+        assert east is not None and (east.address, east.port) == ("kbn://east:7", 0)
+        mib.apply(SubscriberInfo("ann", "east", "ex:Tea", 0.0, 1, ("x > 3",)), 2.0)
+        mib.commit()
+    with closing(Mib(path)) as mib:
+        ann = mib.get("subscriber", "ann")
+        assert ann is not None and ann.texts == ["x > 3"]
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:

@@ -176,7 +176,9 @@ def test_nobody_without_the_right_speaks_for_a_policy_server(
 
 def test_what_is_told_of_a_broken_report_is_short(animals: Ontology) -> None:
     server = make(animals)
-    server.received(Notification({"message": "x" * 100_000}), Sender("ann"), 0.0)
+    server.received(
+        Notification({"message": "x" * 100_000, "overlayId": "main"}), Sender("ann"), 0.0
+    )
     [entry] = server.engine.log
     assert len(entry.detail) < 400
 
@@ -244,7 +246,7 @@ def test_a_server_that_joins_is_told_at_once_that_it_is_not_alone(animals: Ontol
     one = make(animals)
     two = Sender("two", manages=True)
     joins = instructions.to_notification(PolicyServerInfo("two"))
-    here = Announce(instructions.to_notification(PolicyServerInfo("one")))
+    here = Announce(PolicyServerInfo("one"))
     assert one.received(joins, two, 0.5) == [here]
     assert one.received(joins, two, 2.5) == [], "it knows by now"
 

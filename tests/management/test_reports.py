@@ -8,7 +8,9 @@ import pytest
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification
 from kbn.management import instructions, reports, terms
+from kbn.management.action_log import Status
 from kbn.management.instructions import (
+    DecisionNote,
     PlacementNote,
     PlacePublisher,
     PlanNote,
@@ -36,6 +38,9 @@ REPORTS = [
     BrokerUtilisation("east", 1, 2, 3, 4, 0.5, 6),
     SubscriberInfo("ann", "east", None, 0.0, 1),
     SubscriberInfo("ann", "east", "ex:Tea", 2.5, 7),
+    SubscriberInfo("ann", "east", "ex:Tea", 2.5, 2, ('x = "a, b"', "y > 3")),
+    BrokerInfo("far", "kbn://127.0.0.1:7421", "root", ("root",), 7421),
+    BrokerMedoid("east", None, 0.0, 0, (), "kbn://127.0.0.1:1", 1, "root"),
     NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {"bob": 9}),
     PublisherInfo("bob", None, "ex:Tea", 0.0),
     PublisherInfo("bob", "east", None, 0.0),
@@ -51,6 +56,9 @@ INSTRUCTIONS = [
     PlacementNote("subscriber", "ann", "east", is_reassigned=True),
     PlacementNote("publisher", "bob", "east"),
     PlanNote('{"brokers": []}'),
+    DecisionNote("one", "p", "log", Status.DONE, None, None, "a detail", 3),
+    DecisionNote("one", "", "place-subscriber", Status.FAILED, "subscriber", "ann"),
+    PlacementNote("broker", "east", "root", before="west"),
 ]
 
 

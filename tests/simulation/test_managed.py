@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def server(
     name: str = "one",
     mib: Mib | None = None,
     policies: str = "",
-    **options: float,
+    **options: Any,
 ) -> PolicyServer:
     loaded = PolicySet.load(policies) if policies else PolicySet.shipped()
     return PolicyServer(name, PolicyEngine(mib or Mib(), loaded), Assignments(ontology), **options)
@@ -80,6 +81,36 @@ def test_subscribers_attach_anywhere_and_end_up_in_their_cluster(
     managed.run(3.0)
     assert all(is_home(client, serving) for client in clients)
     assert len({client.broker for client in clients}) > 1
+
+
+def test_two_overlays_with_the_same_names_share_a_trigger_broker(conference: Ontology) -> None:
+    north = ManagedNetwork(TREE, conference, overlay="north")
+    south = ManagedNetwork(TREE, conference, trigger=north.trigger)
+    servers = {}
+    for managed in (north, south):
+        servers[managed.overlay] = server(conference, overlay=managed.overlay)
+        managed.serve(servers[managed.overlay])
+    ann, bob = north.network.client("ann", "top"), south.network.client("ann", "far left")
+    ann.subscribe(f"topic @= <{HERE}Paper>")
+    bob.subscribe(f"topic @= <{HERE}Person>")
+    publisher_about(north, "p", "Paper_17", "top")
+    for _ in range(5):
+        north.run(1.0)
+        south.run(1.0)
+    for client, serving in ((ann, servers["north"]), (bob, servers["main"])):
+        assert is_home(client, serving) and serving.unreadable == 0
+        assert serving.engine.mib.names("subscriber") == ["ann"]
+    assert servers["north"].engine.mib.names("publisher") == ["p"]
+    assert servers["main"].engine.mib.names("publisher") == []
+    # What the broker of one overlay says of the other is not believed.
+    forged = reports.Departure("subscriber", "ann", ann.broker)
+    south.line("mallory").publish(reports.to_notification(forged, overlay="north"))
+    south._lines["top"].publish(
+        reports.to_notification(reports.BrokerInfo("top", "kbn://mallory:1"), overlay="north")
+    )
+    north.run(2.0)
+    assert servers["north"].unreadable == 2
+    assert servers["north"].engine.mib.names("subscriber") == ["ann"]
 
 
 def test_a_client_of_the_trigger_broker_that_forges_reports_moves_nobody(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,14 +23,18 @@ from kbn.management.action_log import LogEntry
 from kbn.management.assignments import Assignments
 from kbn.management.engine import PolicyEngine
 from kbn.management.mib import Mib
+from kbn.management.observer import Observer, Placement
 from kbn.management.outcomes import Effect
 from kbn.management.policies import PolicySet
 from kbn.management.policy_server import PolicyServer
+from kbn.management.subscriber_agent import SubscriberAgent
 from kbn.ontology import Individual, Ontology
 from kbn.placement import SemanticMap
 from kbn.transport import LinkTo
 from kbn.transport.managed_processes import ManagedOverlay
 from kbn.transport.managed_publisher import ManagedPublisher
+from kbn.transport.managed_subscriber import ManagedSubscriber
+from kbn.transport.observing import Observing
 from kbn.transport.policy_server import PolicyServerShell
 from kbn.transport.reporting import Reporting
 
@@ -170,7 +174,8 @@ def test_what_is_no_report_is_told_and_stops_nothing(
     async def scenario() -> None:
         async with managed(semantic_map, tmp_path) as here:
             async with kbn.connect(here.trigger.url) as stranger:
-                await stranger.publish({"message": terms.type_of("subscriber_info")})
+                broken = {"message": terms.type_of("subscriber_info"), "overlayId": "main"}
+                await stranger.publish(broken)
             await until(lambda: here.server.unreadable == 1)
             async with kbn.connect(here.root.url, name="ann") as client:
                 await client.subscribe("price > 3")
@@ -217,11 +222,57 @@ def test_a_policy_moves_a_broker_with_its_clients(
     run(scenario())
 
 
+CLUSTER = """
+policies:
+  - {name: hops, every: 1 s, do: request-notification-reports}
+  - {name: cluster, every: 1 s, when: overlay.brokers >= 3, do: cluster-brokers}
+"""
+
+
+def test_a_broker_goes_where_the_partners_of_its_clients_are_and_nothing_is_lost(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            ontology = here.map.ontology
+            far = make_server(
+                "far",
+                links=(LinkTo(here.root.url, "parent"),),
+                routing="hierarchical",
+                ontology=ontology,
+                ontology_digest=ontology.digest,
+            )
+            Reporting(far, here.trigger.url)
+            write(here.file, CLUSTER)
+            await until(lambda: _is_named(here, "cluster"))
+            async with (
+                far,
+                ManagedPublisher(
+                    here.trigger.url, here.map, url=here.east.url, wait_s=0.1, timeout=PATIENCE_S
+                ) as publisher,
+                kbn.connect(far.url, name="ann") as ann,
+            ):
+                feed = await ann.subscribe("number any")
+                await feed.in_force()
+                mib, sent, got = here.server.engine.mib, 0, []
+                deliveries = feed.deliveries()
+                while not got or got[-1].hops > 2:
+                    await publisher.publish({"pet": Individual(HERE + "Gus"), "number": sent})
+                    sent += 1
+                    got.append(await anext(deliveries))
+                    await asyncio.sleep(0.01)
+                assert [each.notification["number"] for each in got] == list(range(sent))
+                assert got[0].hops == 3 and (ann.broker, publisher.broker) == ("far", "east")
+                await until(lambda: mib.get("broker", "far").parent == "east")
+
+    run(scenario())
+
+
 def test_a_report_that_is_refused_takes_no_others_with_it(
     semantic_map: SemanticMap,
 ) -> None:
     async def scenario() -> None:
-        small = ClientLimits(content_bytes=256)
+        small = ClientLimits(content_bytes=400)
         async with make_server(
             "trigger", ontology=terms.ontology(), broker_limits=small
         ) as trigger:
@@ -342,5 +393,149 @@ def test_a_companion_is_read_on_after_a_very_long_line_and_its_end_is_told() -> 
         process: Any = SimpleNamespace(stdout=reader, stderr=None, wait=wait)
         await Bare()._pass_on("population", process)
         assert said[-2:] == ["population and then", "population has ended: exit code 3"]
+
+    run(scenario())
+
+
+def test_an_observer_knows_all_placements_although_the_policy_server_dies(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            observer, news = Observer(), []
+            observing = Observing(observer, here.trigger.url)
+
+            async def follow() -> None:
+                async for _, told in observing.news():
+                    news.append(told)
+
+            following = asyncio.ensure_future(follow())
+            await until(lambda: "observer" in " ".join(here.trigger.broker.clients))
+            async with AsyncExitStack() as stack:
+                await _come(stack, here, "ann", "Cats")
+                await until(lambda: _placed(observer, "ann") == _known(here.server, "ann"))
+                here.running.cancel()
+                await asyncio.gather(here.running, return_exceptions=True)
+                await _come(stack, here, "bob", "Dogs")
+                engine = PolicyEngine(Mib(), PolicySet.shipped())
+                server = PolicyServer("heir", engine, Assignments(semantic_map.ontology))
+                shell = PolicyServerShell(server, here.trigger.url)
+                running = asyncio.ensure_future(shell.run())
+                for name in ("ann", "bob"):
+                    await until(lambda: _placed(observer, name) == _known(server, name))  # noqa: B023
+                assert observer.plan == server.assignments.text()
+                assert any(getattr(each, "policy", "") == "place" for each in news)
+                for task in (running, following):
+                    task.cancel()
+                await asyncio.gather(running, following, return_exceptions=True)
+
+    run(scenario())
+
+
+async def _come(stack: AsyncExitStack, here: Any, name: str, term: str) -> None:
+    client = await stack.enter_async_context(kbn.connect(here.root.url, name=name))
+    await client.subscribe(f"pet @= <{HERE}{term}>")
+
+
+def _placed(observer: Observer, name: str) -> tuple[str, str]:
+    found = observer.placements.get(("subscriber", name), Placement())
+    return found.at, found.told
+
+
+def _known(server: PolicyServer, name: str) -> tuple[str, str] | None:
+    found = server.engine.mib.get("subscriber", name)
+    is_there = found is not None and found.placed_on and found.broker == found.placed_on
+    return (found.broker, found.placed_on) if is_there else None
+
+
+def test_of_two_trigger_brokers_one_is_killed_and_the_overlay_is_managed_on(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        ontology = semantic_map.ontology
+        on_it: dict[str, Any] = {
+            "routing": "hierarchical", "ontology": ontology, "ontology_digest": ontology.digest,
+        }  # fmt: skip
+        (tmp_path / "policies.yaml").write_text(PLACE)
+        engine = PolicyEngine(Mib(), PolicySet.load(tmp_path / "policies.yaml"))
+        server = PolicyServer("boss", engine, Assignments(ontology))
+        async with AsyncExitStack() as stack:
+            first = make_server("trigger-1", ontology=terms.ontology())
+            await first.__aenter__()
+            second = make_server(
+                "trigger-2", links=(LinkTo(first.url, "peer"),), ontology=terms.ontology()
+            )
+            await stack.enter_async_context(second)
+            both = [first.url, second.url]
+            root = make_server("root", **on_it)
+            Reporting(root, both)
+            await stack.enter_async_context(root)
+            east = make_server("east", links=(LinkTo(root.url, "parent"),), **on_it)
+            Reporting(east, both[::-1])
+            await stack.enter_async_context(east)
+            shell = PolicyServerShell(server, both)
+            running = asyncio.ensure_future(shell.run())
+            await until(lambda: _brokers_in_plan(server) == {"root", "east"})
+            here = SimpleNamespace(root=root)
+            await _come(stack, here, "ann", "Cats")
+            await until(lambda: _known(server, "ann") is not None)
+            await first.__aexit__(None, None, None)
+            await _come(stack, here, "bob", "Dogs")
+            await until(lambda: _known(server, "bob") is not None)
+            # Who comes when the first is dead finds the second.
+            async with ManagedPublisher(
+                both, semantic_map, url=root.url, wait_s=PATIENCE_S
+            ) as publisher:
+                await publisher.publish({"pet": Individual(HERE + "Gus")})
+                assert server.assignments.plan is not None
+                assert publisher.broker == server.assignments.plan.broker_for(HERE + "Gus")
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    run(scenario())
+
+
+ASKS = (
+    PLACE.split("  - name: place")[0]
+    + """
+  - name: asks
+    on: MisplacedReport
+    when: subscriber.mean_hops > 1.5 && subscriber.notifications >= 3
+    do: recluster
+  - name: publish
+    on: PublisherInfo
+    do: place-publisher
+"""
+)
+
+
+def test_a_subscriber_that_counts_its_hops_asks_to_be_moved(
+    semantic_map: SemanticMap, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with managed(semantic_map, tmp_path) as here:
+            write(here.file, ASKS)
+            await until(lambda: _is_named(here, "asks"))
+            home = here.server.assignments.plan.broker_for(HERE + "Gus")
+            away = here.east if home == "root" else here.root
+            agent = SubscriberAgent("ann", notifications_min=3, ask_every_s=0.0)
+            async with (
+                ManagedPublisher(
+                    here.trigger.url, here.map, url=away.url, wait_s=PATIENCE_S
+                ) as publisher,
+                kbn.connect(away.url, name="ann") as ann,
+                ManagedSubscriber(ann, here.trigger.url, agent=agent) as subscriber,
+            ):
+                feed = await ann.subscribe("number any")
+                await feed.in_force()
+                coming = subscriber.deliveries(feed)
+                for number in range(5):
+                    await publisher.publish({"pet": Individual(HERE + "Gus"), "number": number})
+                    assert (await anext(coming)).notification["number"] == number
+                assert publisher.broker == home
+                await until(lambda: ann.broker == home and not ann.is_moving)
+                await publisher.publish({"pet": Individual(HERE + "Gus"), "number": 5})
+                last = await anext(coming)
+                assert (last.notification["number"], last.hops) == (5, 1)
 
     run(scenario())

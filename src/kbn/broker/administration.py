@@ -95,13 +95,15 @@ class Report(AdminMessage, frozen=True, tag="report"):
     """Report to the trigger broker: now, and then every so many seconds if that is not 0.
 
     `groups` says into how many the subscribers of a broker are put for its medoids; `clients` names
-    those whose medoids or hops are wanted: otherwise everybody's are.
+    those whose medoids or hops are wanted: otherwise everybody's are. `texts` says whether reports
+    on subscribers have the texts of their subscriptions from now on; None: as before.
     """
 
     what: ReportKind
     every_s: Seconds = 0.0
     groups: int | None = None
     clients: tuple[Name, ...] | None = None
+    texts: bool | None = None
 
     def __post_init__(self) -> None:
         if self.what not in ReportKind.__args__:  # type: ignore[attr-defined]

@@ -26,6 +26,7 @@ from kbn.cli import (
     plan,
     policy,
     policy_server,
+    policy_watch,
     publish,
     status,
     store,
@@ -105,6 +106,9 @@ app.command("policy-server", short_help="Manage an overlay by policies.")(
 app.command("mib", short_help="What a policy server knows of its overlay.")(mib.mib)
 app.add_typer(store.app, name="store")
 app.add_typer(access.app, name="access")
+policy.app.command("watch", short_help="Show what a policy server does, as it happens.")(
+    policy_watch.watch
+)
 app.add_typer(policy.app, name="policy")
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(pipeline.app, name="pipeline")

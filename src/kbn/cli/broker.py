@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbn.cli.logs import Logs
-from kbn.cli.map_options import MapOptions
+from kbn.cli.map_options import MAIN, MapOptions, OverlayName, check_overlay
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
@@ -233,11 +233,14 @@ class BrokerOptions:
         ),
     ] = ""
     trigger: Annotated[
-        str | None,
+        list[str],
         typer.Option(
-            "--trigger", metavar="URL", help="Report to this trigger broker, and be managed."
+            "--trigger",
+            metavar="URL",
+            help="Report to this trigger broker, and be managed; of several, to one that answers.",
         ),
-    ] = None
+    ] = field(default_factory=list)
+    overlay: OverlayName = MAIN
     semantic_map: MapOptions
     limit: Annotated[
         list[str],
@@ -270,8 +273,9 @@ class BrokerOptions:
             raise typer.BadParameter(f"--ontology-folder {folder}: there is no such folder")
         if not self.name and self.port == 0 and self.store is not None:
             raise typer.BadParameter("with a --store and --port 0, give a --name")
-        if self.trigger is None and self.semantic_map.are_given:
-            raise typer.BadParameter("--weights and --ties are for a broker with a --trigger")
+        if not self.trigger and (self.semantic_map.are_given or self.overlay != MAIN):
+            raise typer.BadParameter("--overlay, --weights and --ties need a --trigger")
+        check_overlay(self.overlay)
 
 
 @with_options
@@ -306,8 +310,9 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     """
     from kbn.transport import Listen, OntologyFiles, OntologyFolder, parse_url
 
-    if options.trigger is not None:
-        parse_url(options.trigger)
+    if options.trigger:
+        for url in options.trigger:
+            parse_url(url)
         options.semantic_map.settings()
     listen = Listen(options.host, options.port, options.tls.for_clients(), options.tls.for_links())
     settings = _node_settings(options)
@@ -325,13 +330,14 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
         ontology=files if settings.ontology else None,
         folder=OntologyFolder(options.ontology_folder),
     )
-    if options.trigger is not None:
+    if options.trigger:
         Reporting(
             server.server,
             options.trigger,
             token=options.token,
             tls=listen.link_tls,
             settings=options.semantic_map.settings(),
+            overlay=options.overlay,
         )
     return server
 

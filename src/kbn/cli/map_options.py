@@ -1,4 +1,4 @@
-"""The options of commands that find medoids: what a step costs, and who wins a tie."""
+"""The options of commands that take part in managing: which overlay, and how medoids are found."""
 
 from __future__ import annotations
 
@@ -11,6 +11,24 @@ from kbn.cli.options import option_group
 
 if TYPE_CHECKING:
     from kbn.placement import MapSettings
+
+
+MAIN = "main"
+"""`kbn.management.terms.MAIN`, likewise."""
+OverlayName = Annotated[
+    str,
+    typer.Option(
+        "--overlay",
+        metavar="NAME",
+        help="The overlay it belongs to, where several share a trigger broker.",
+    ),
+]
+
+
+def check_overlay(name: str) -> None:
+    """Refuse what cannot tell overlays apart."""
+    if not name.strip() or "/" in name or len(name) > 100:
+        raise typer.BadParameter("--overlay: a name of at most 100 characters, without /")
 
 
 class TieRule(StrEnum):

@@ -120,6 +120,7 @@ async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
         return
     management, trigger = plan.managed, overlay.trigger.url
     shared = ["--trigger", trigger, "--reasoning", plan.reasoning]
+    shared += management.settings.arguments()
     for path in plan.ontology:
         shared += ["--ontology", str(path)]
     server = ["policy-server", *shared, "--name", POLICY_SERVER]
@@ -129,7 +130,7 @@ async def _join_companions(overlay: Overlay, plan: OverlayPlan) -> None:
     if management.mib is not None:
         server += ["--mib", str(management.mib)]
     urls = ",".join(each.url for each in overlay.brokers.values())
-    people = [*shared, *management.settings.arguments(), "--urls", urls]
+    people = [*shared, "--urls", urls]
     for name in ("subscribers", "publishers", "rate", "drift", "seed"):
         people += [f"--{name}", str(getattr(management, name))]
     await overlay.join(Companion(POLICY_SERVER, lambda: tuple(server)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kbn.placement import Plan
 
 TRAFFIC = "traffic"
+TOPIC = "topic"
 LOAD_MAX = 2.0
 
 Link = tuple[str, str]
@@ -29,7 +30,13 @@ class Planning:
     """Which planner, and what the traffic planner goes by."""
 
     planner: Annotated[
-        str, typer.Option("--planner", "-p", metavar="NAME", help="taxonomic or traffic.")
+        str,
+        typer.Option(
+            "--planner",
+            "-p",
+            metavar="NAME",
+            help="taxonomic, traffic, balanced, topic or rendezvous.",
+        ),
     ] = "taxonomic"
     links: Annotated[
         str | None,
@@ -42,7 +49,8 @@ class Planning:
             exists=True,
             dir_okay=False,
             metavar="FILE",
-            help="With traffic: CSV or JSON lines of publisher_medoid, subscriber_medoid, count.",
+            help="With traffic or topic: CSV or JSON lines of publisher_medoid, subscriber_medoid, "
+            "count.",
         ),
     ] = None
     load_max: Annotated[
@@ -72,6 +80,10 @@ class Planning:
             "--seed": self.seed,
         }  # fmt: skip
         named = [option for option, value in given.items() if value is not None]
+        if self.planner == TOPIC:
+            if self.deliveries is None:
+                raise typer.BadParameter("--planner topic needs --deliveries")
+            named.remove("--deliveries")
         if not self.is_by_traffic and named:
             raise typer.BadParameter(f"{', '.join(named)}: only with --planner traffic")
         missing = [option for option in ("--links", "--deliveries") if given[option] is None]
@@ -82,12 +94,14 @@ class Planning:
         """What the planner is given beside clusters and brokers."""
         from kbn.placement import read_deliveries
 
-        if not self.is_by_traffic:
+        if self.deliveries is None:
             return {}
-        assert self.deliveries is not None, "checked before"
+        deliveries = read_deliveries(self.deliveries, lambda name: find_term(ontology, name))
+        if not self.is_by_traffic:
+            return {"deliveries": deliveries}
         return {
             "links": links,
-            "deliveries": read_deliveries(self.deliveries, lambda name: find_term(ontology, name)),
+            "deliveries": deliveries,
             "load_max": LOAD_MAX if self.load_max is None else self.load_max,
             "seed": self.seed or 0,
         }
@@ -125,7 +139,9 @@ def plan(
 
     taxonomic lays the clusters over the brokers, the most general at the top. traffic puts clusters
     near to those they exchange notifications with, as --deliveries counts them, and keeps each
-    broker under --load-max. What --output keeps is what a policy server reads.
+    broker under --load-max. balanced gives brokers the same number of terms, topic puts clusters
+    with the same subscribers together, and rendezvous goes by a hash. What --output keeps is what a
+    policy server reads.
 
     \b
     Examples:
@@ -182,7 +198,7 @@ def _gained(
     from kbn.placement import overlay_distances, rate_plan
     from kbn.placement import plan as planned
 
-    if not options:
+    if "links" not in options:
         return {}
     deliveries, load_max = options["deliveries"], options["load_max"]
     apart = overlay_distances(made.brokers, options["links"])

@@ -15,6 +15,7 @@ import typer
 
 from kbn.cli.connecting import Credentials
 from kbn.cli.logs import QUIET, Logs
+from kbn.cli.map_options import MAIN, MapOptions, OverlayName, check_overlay
 from kbn.cli.ontology import Level, Reasoning, ontology_file
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line
@@ -27,13 +28,22 @@ if TYPE_CHECKING:
     from kbn.placement import Plan
 
 
+TRIGGER = "kbn://127.0.0.1:7499"
+Triggers = Annotated[
+    list[str],
+    typer.Option(
+        "--trigger", metavar="URL", help="The trigger broker; of several, one that answers."
+    ),
+]
+
+
 @option_group
 class PolicyServerOptions:
     """What a policy server manages, and by what."""
 
-    trigger: Annotated[
-        str, typer.Option("--trigger", metavar="URL", help="The trigger broker.")
-    ] = "kbn://127.0.0.1:7499"
+    trigger: Triggers = field(default_factory=lambda: [TRIGGER])
+    overlay: OverlayName = MAIN
+    semantic_map: MapOptions
     ontology: Annotated[
         list[Path],
         typer.Option(
@@ -101,7 +111,10 @@ class PolicyServerOptions:
 
         if not self.ontology:
             raise typer.BadParameter("name the --ontology that the overlay's brokers reason with")
-        parse_url(self.trigger)
+        for url in self.trigger:
+            parse_url(url)
+        check_overlay(self.overlay)
+        self.semantic_map.settings()
 
 
 @with_options
@@ -135,11 +148,11 @@ def policy_server(
         server,
         options.trigger,
         policies=options.policy_files(),
-        tell=_print_as_json if as_json else _print,
+        tell=_print_as_json if as_json else print_entry,
         token=credentials.token,
         tls=credentials.tls(),
     )
-    _tell_begin(server, options.trigger, as_json)
+    _tell_begin(server, options.trigger[0], as_json)
     asyncio.run(until_told(shell.run(), with_stdin=end_with_stdin, at_hangup=shell.reload))
 
 
@@ -153,7 +166,14 @@ def _server(options: PolicyServerOptions) -> PolicyServer:
     assignments = Assignments(ontology, fixed)
     assignments.spare.update(options.spare)
     engine = PolicyEngine(Mib(options.mib), policies)
-    return PolicyServer(options.known_as, engine, assignments, options.load_max)
+    return PolicyServer(
+        options.known_as,
+        engine,
+        assignments,
+        options.load_max,
+        overlay=options.overlay,
+        settings=options.semantic_map.settings(),
+    )
 
 
 def _plan(file: Path, ontology: Ontology) -> Plan:
@@ -185,7 +205,8 @@ def _print_as_json(entry: LogEntry) -> None:
     sys.stdout.flush()
 
 
-def _print(entry: LogEntry) -> None:
+def print_entry(entry: LogEntry) -> None:
+    """Print an entry of the log of a policy server, as a line for people."""
     at = datetime.fromtimestamp(entry.at).strftime("%H:%M:%S")
     words = [at, entry.policy or "-", entry.action or "-", entry.name or "-"]
     typer.echo(f"{'  '.join(words)}  {entry.status.value}: {entry.detail}")

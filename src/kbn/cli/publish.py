@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.connecting import Connecting
-from kbn.cli.map_options import MapOptions
+from kbn.cli.map_options import MAIN, MapOptions, OverlayName, check_overlay
 from kbn.cli.notification_texts import notification_texts, read_notification
 from kbn.cli.ontology import ontology_file
 from kbn.cli.options import option_group, with_options
@@ -40,13 +40,14 @@ class Management:
     """Options of a publisher that publishes where a policy server says."""
 
     trigger: Annotated[
-        str | None,
+        list[str],
         typer.Option(
             "--trigger",
             metavar="URL",
-            help="Publish where the policy server behind this trigger broker says.",
+            help="Publish where the policy server behind this trigger broker says; of several "
+            "trigger brokers, one that answers.",
         ),
-    ] = None
+    ] = field(default_factory=list)
     ontology: Annotated[
         list[Path],
         typer.Option(
@@ -57,15 +58,16 @@ class Management:
             help="With --trigger: the ontology you publish in; may be repeated.",
         ),
     ] = field(default_factory=list)
-
+    overlay: OverlayName = MAIN
     semantic_map: MapOptions
 
     def check(self) -> None:
         """Refuse options that do not go together."""
-        if (self.trigger is not None) is not bool(self.ontology):
+        if bool(self.trigger) is not bool(self.ontology):
             raise typer.BadParameter("--trigger and --ontology go together")
-        if self.trigger is None and self.semantic_map.are_given:
-            raise typer.BadParameter("--weights and --ties are for publishing with a --trigger")
+        if not self.trigger and (self.semantic_map.are_given or self.overlay != MAIN):
+            raise typer.BadParameter("--overlay, --weights and --ties need a --trigger")
+        check_overlay(self.overlay)
 
 
 @option_group
@@ -152,18 +154,20 @@ def _publisher(
     connecting: Connecting, publishing: Publishing, management: Management
 ) -> Client | ManagedPublisher:
     """A client of the broker or, with a trigger broker, one that is managed."""
-    if management.trigger is None:
+    if not management.trigger:
         return connecting.client(
             publishing.name, with_path=publishing.with_path, on_unknown_term=lambda note: None
         )
     from kbn.ontology import Ontology
     from kbn.transport import ManagedPublisher, parse_url
 
-    parse_url(management.trigger)
+    for url in management.trigger:
+        parse_url(url)
     known, settings = connecting.credentials, management.semantic_map.settings()
     return ManagedPublisher(
         management.trigger, settings.map_of(Ontology.load(management.ontology)), url=connecting.url,
-        name=publishing.name, wait_s=connecting.wait_s, with_path=publishing.with_path,
+        overlay=management.overlay, name=publishing.name, wait_s=connecting.wait_s,
+        with_path=publishing.with_path,
         on_unknown_term=lambda note: None, token=known.token, tls_ca=known.tls_ca,
         tls_certificate=known.tls_cert, tls_key=known.tls_key,
     )  # fmt: skip

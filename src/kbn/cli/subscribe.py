@@ -7,18 +7,19 @@ import os
 import signal
 import stat
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kbn.cli.connecting import Connecting
+from kbn.cli.map_options import MAIN, OverlayName, check_overlay
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import print_json_line, remark
 from kbn.wording import counted
 
 if TYPE_CHECKING:
-    from kbn.transport import Client, Delivery, Feed
+    from kbn.transport import Client, Delivery, Feed, ManagedSubscriber
 
 BARRIER_S = 5.0
 SEEN_MAX = 100_000
@@ -58,6 +59,16 @@ def subscribe(
     name: Annotated[
         str | None, typer.Option("--name", help="Your name as a client; --durable needs one.")
     ] = None,
+    trigger: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trigger",
+            metavar="URL",
+            help="Count hops, and ask at this trigger broker to be moved when they are many.",
+            show_default=False,
+        ),
+    ] = None,
+    overlay: OverlayName = MAIN,
     ending: Ending,
     with_facts: Annotated[
         bool,
@@ -87,13 +98,15 @@ def subscribe(
         raise typer.BadParameter("give a filter, such as 'price < 20'", param_hint="FILTER...")
     for text in filters or ():
         _check_syntax(text)
+    check_overlay(overlay)
     client = connecting.client(name, durable=durable)
     printer = _Printer(ending.count, with_facts)
     if not filters:
         asyncio.run(_forget(client))
         remark(f"the broker has forgotten {name}")
         return
-    asyncio.run(_subscribe(client, filters, printer, ending))
+    managed = _managed(client, trigger, overlay, connecting) if trigger else None
+    asyncio.run(_subscribe(client, filters, printer, ending, managed))
     if ending.count is not None and not printer.is_done and ending.timeout is not None:
         remark(f"{printer.printed} of {ending.count} came in {ending.timeout:g} s")
         raise typer.Exit(1)
@@ -119,18 +132,38 @@ async def _forget(client: Client) -> None:
             raise TransportError(f"no answer in {BARRIER_S:g} s: try again later") from None
 
 
-async def _subscribe(client: Client, filters: list[str], printer: _Printer, ending: Ending) -> None:
+def _managed(
+    client: Client, triggers: list[str], overlay: str, connecting: Connecting
+) -> ManagedSubscriber:
+    from kbn.transport import ManagedSubscriber, parse_url
+
+    for url in triggers:
+        parse_url(url)
+    known = connecting.credentials
+    return ManagedSubscriber(
+        client, triggers, overlay=overlay, token=known.token, tls_ca=known.tls_ca,
+        tls_certificate=known.tls_cert, tls_key=known.tls_key,
+    )  # fmt: skip
+
+
+async def _subscribe(
+    client: Client,
+    filters: list[str],
+    printer: _Printer,
+    ending: Ending,
+    managed: ManagedSubscriber | None,
+) -> None:
     told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):
             loop.add_signal_handler(number, told_to_end.set)
-    async with client:
+    async with client, managed or nullcontext():
         feeds = [client.subscribe(text) for text in filters]
         for feed in feeds:
             await feed
         work: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(printer.print_all(feed)) for feed in feeds
+            asyncio.ensure_future(printer.print_all(feed, managed)) for feed in feeds
         ]
         telling = asyncio.ensure_future(_tell(client, len(filters)))
         work.append(asyncio.ensure_future(told_to_end.wait()))
@@ -192,9 +225,9 @@ class _Printer:
     def is_done(self) -> bool:
         return self._count is not None and self.printed >= self._count
 
-    async def print_all(self, feed: Feed) -> None:
+    async def print_all(self, feed: Feed, managed: ManagedSubscriber | None) -> None:
         """Print until there were enough. The next is asked for when the last is printed."""
-        async for delivery in feed.deliveries():
+        async for delivery in feed.deliveries() if managed is None else managed.deliveries(feed):
             if delivery.id in self._seen:
                 continue
             self._remember(delivery.id)

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from kbn.management.conditions import Condition
     from kbn.management.engine import PolicyEngine
     from kbn.management.instructions import PlacePublisher, RequestInfo, RequestPublisherMedoids
+    from kbn.management.message_form import ManagementMessage
     from kbn.management.mib import Mib
     from kbn.management.mib_file import MibFile
+    from kbn.management.observer import News, Observer, Placement
     from kbn.management.outcomes import Announce, Effect, Instruct
     from kbn.management.policies import SHIPPED, Policy, PolicySet
     from kbn.management.policy_server import PolicyServer
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     )
     from kbn.management.schema import FIELDS
     from kbn.management.senders import Sender
+    from kbn.management.subscriber_agent import SubscriberAgent
 
 __all__ = [
     "FIELDS",
@@ -55,11 +58,15 @@ __all__ = [
     "Instruct",
     "Kind",
     "LogEntry",
+    "ManagementMessage",
     "MedoidGroup",
     "Mib",
     "MibFile",
+    "News",
     "NotificationReport",
+    "Observer",
     "PlacePublisher",
+    "Placement",
     "Policy",
     "PolicyEngine",
     "PolicyServer",
@@ -70,6 +77,7 @@ __all__ = [
     "RequestInfo",
     "RequestPublisherMedoids",
     "Sender",
+    "SubscriberAgent",
     "SubscriberInfo",
     "instructions",
     "reports",
@@ -93,10 +101,14 @@ __getattr__ = on_first_use(
         "Instruct": "kbn.management.outcomes",
         "Kind": "kbn.management.reports",
         "LogEntry": "kbn.management.action_log",
+        "ManagementMessage": "kbn.management.message_form",
         "MedoidGroup": "kbn.management.reports",
         "Mib": "kbn.management.mib",
         "MibFile": "kbn.management.mib_file",
+        "News": "kbn.management.observer",
         "NotificationReport": "kbn.management.reports",
+        "Observer": "kbn.management.observer",
+        "Placement": "kbn.management.observer",
         "PlacePublisher": "kbn.management.instructions",
         "Policy": "kbn.management.policies",
         "PolicyEngine": "kbn.management.engine",
@@ -109,6 +121,7 @@ __getattr__ = on_first_use(
         "RequestPublisherMedoids": "kbn.management.instructions",
         "SHIPPED": "kbn.management.policies",
         "Sender": "kbn.management.senders",
+        "SubscriberAgent": "kbn.management.subscriber_agent",
         "SubscriberInfo": "kbn.management.reports",
     },
 )

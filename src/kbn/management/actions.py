@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from kbn.broker import administration
 from kbn.errors import InvalidInputError, KbnError
-from kbn.management import instructions
 from kbn.management.action_log import Status
 from kbn.management.assignments import Assignments
+from kbn.management.broker_clustering import BrokerClustering
 from kbn.management.client_counts import CLIENTS, ClientCounts
 from kbn.management.engine import Decision
-from kbn.management.instructions import PlacementNote, RequestPublisherMedoids
+from kbn.management.instructions import PlacementNote, Recluster, RequestPublisherMedoids
 from kbn.management.managed_object import ManagedObject
 from kbn.management.mib import Mib
 from kbn.management.outcomes import Announce, Instruct, Outcome, send_client, url_of
 from kbn.management.reclustering import REASSIGNED, Reclustering
-from kbn.placement import balance_plan
+from kbn.placement import MapSettings, balance_plan
 
 LOAD_MAX = 2.0
 """A broker has at most so many times a fair share of the clients, where nothing else is said."""
@@ -32,18 +33,28 @@ REQUESTS: dict[str, administration.ReportKind] = {
     "request-notification-reports": "hops",
     "request-broker-medoids": "medoids",
     "request-utilisation": "utilisation",
+    "request-subscriptions": "subscribers",
 }
 
 
 class Actions:
     """Carries decisions out, as far as that can be done without talking to anybody."""
 
-    def __init__(self, mib: Mib, assignments: Assignments, load_max: float = LOAD_MAX) -> None:
+    def __init__(
+        self,
+        mib: Mib,
+        assignments: Assignments,
+        load_max: float = LOAD_MAX,
+        settings: MapSettings | None = None,
+    ) -> None:
         self._mib = mib
         self._assignments = assignments
         self._load_max = load_max
         self._counts = ClientCounts(mib)
         self._reclustering = Reclustering(mib, assignments, self._counts, load_max)
+        # Made when it is first asked for: most policies need no map.
+        semantic_map = cache(lambda: (settings or MapSettings()).map_of(assignments.ontology))
+        self._brokers = BrokerClustering(mib, assignments, self._counts, load_max, semantic_map)
         self.plan_changed = False
         self._known: dict[str, Callable[[Decision, float], Outcome]] = {
             "place-subscriber": self._place_subscriber,
@@ -52,6 +63,8 @@ class Actions:
             **dict.fromkeys(REQUESTS, self._request),
             "request-publisher-medoids": self._request_publisher_medoids,
             "move-broker": self._move_broker,
+            "split-broker": self._split_broker,
+            "cluster-brokers": self._cluster_brokers,
             "balance-load": self._balance_load,
             "replan": self._replan,
             "add-broker": self._add_broker,
@@ -96,11 +109,11 @@ class Actions:
         send = () if stays else (send_client(client, home, self._mib),)
         self._mib.placed(client.kind, client.name, home, now)
         self._mib.unmark(client.kind, client.name, REASSIGNED)
-        note = PlacementNote(client.kind, client.name, home)
+        note = PlacementNote(client.kind, client.name, home, before=old or None)
         if stays:
-            return Outcome(decision, Status.UNCHANGED, f"at {home} already", send, note)
+            return Outcome(decision, Status.UNCHANGED, f"at {home} already", send, (note,))
         way = f"to {home}" if told_if_there else f"from {old} to {home}"
-        return Outcome(decision, Status.DONE, way, send, note)
+        return Outcome(decision, Status.DONE, way, send, (note,))
 
     def _home_of(self, client: ManagedObject, now: float) -> str | None:
         """The broker where a client belongs; it is counted there at once."""
@@ -119,13 +132,15 @@ class Actions:
             return Outcome(decision, Status.DECIDED)
         report = administration.Report("subscribers", clients=(client.name,))
         ask = Instruct(client.broker, url_of(client.broker, self._mib), report)
-        return Outcome(decision, Status.DECIDED, effects=(ask,))
+        return Outcome(decision, Status.DECIDED, effects=(ask, Announce(Recluster(client.name))))
 
     # Requests.
 
     def _request(self, decision: Decision, now: float) -> Outcome:
         interval, groups = (decision.parameters.get(name) for name in ("interval", "groups"))
-        report = administration.Report(REQUESTS[decision.action], interval or 0.0, groups)
+        texts = decision.parameters.get("texts", decision.action == "request-subscriptions" or None)
+        what = REQUESTS[decision.action]
+        report = administration.Report(what, interval or 0.0, groups, texts=texts)
         named = [decision.name] if decision.kind == "broker" and decision.name else None
         asked = tuple(
             Instruct(each.name, each.address, report)
@@ -137,8 +152,8 @@ class Actions:
         return Outcome(decision, Status.DONE, f"brokers asked: {len(asked)}", asked)
 
     def _request_publisher_medoids(self, decision: Decision, now: float) -> Outcome:
-        ask = instructions.to_notification(RequestPublisherMedoids())
-        return Outcome(decision, Status.DONE, "asked all publishers", (Announce(ask),))
+        ask = Announce(RequestPublisherMedoids())
+        return Outcome(decision, Status.DONE, "asked all publishers", (ask,))
 
     # Brokers and the plan.
 
@@ -150,7 +165,17 @@ class Actions:
         if to == found.parent:
             return Outcome(decision, Status.UNCHANGED, f"below {to} already")
         move = Instruct(found.name, found.address, administration.MoveBroker(url_of(to, self._mib)))
-        return Outcome(decision, Status.DONE, f"from {found.parent or 'nobody'} to {to}", (move,))
+        note = PlacementNote("broker", found.name, to, before=found.parent or None)
+        way = f"from {found.parent or 'nobody'} to {to}"
+        return Outcome(decision, Status.DONE, way, (move,), (note,))
+
+    def _split_broker(self, decision: Decision, now: float) -> Outcome:
+        return self._brokers.split(self._object(decision), decision, now)
+
+    def _cluster_brokers(self, decision: Decision, now: float) -> Outcome:
+        one = decision.name is not None
+        brokers = [self._object(decision)] if one else list(self._mib.objects("broker"))
+        return self._brokers.move(brokers, decision)
 
     def _balance_load(self, decision: Decision, now: float) -> Outcome:
         plan = self._assignments.plan
@@ -174,8 +199,12 @@ class Actions:
         if planner == "taxonomic":
             changed = self._assignments.by_taxonomy()
         else:
-            clients = self._counts.by_medoid()
-            changed = self._assignments.by_traffic(self._deliveries(), clients, self._load_max)
+            clients, deliveries = self._counts.by_medoid(), self._deliveries()
+            changed = (
+                self._assignments.by_traffic(deliveries, clients, self._load_max)
+                if planner == "traffic"
+                else self._assignments.by_planner(planner, deliveries, clients)
+            )
         if changed:  # the plan is by what was delivered: everybody goes by it first
             for kind in CLIENTS:
                 self._mib.unmark_all(kind, REASSIGNED)

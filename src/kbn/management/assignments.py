@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Assignments:
     """
 
     def __init__(self, ontology: Ontology, fixed: Plan | None = None) -> None:
-        self._ontology = ontology
+        self.ontology = ontology
         self.is_fixed = fixed is not None
         self.plan = fixed
         self.spare: set[str] = set()
@@ -145,7 +146,22 @@ class Assignments:
     def by_taxonomy(self) -> bool:
         """Lay the hierarchy of clusters over that of brokers; whether the plan changed."""
         used = self._used()
-        return bool(used) and not self.is_fixed and self.use(plan(self._ontology, used))
+        return bool(used) and not self.is_fixed and self.use(plan(self.ontology, used))
+
+    def by_planner(
+        self,
+        planner: str,
+        deliveries: Mapping[tuple[str, str], float],
+        clients: Mapping[str, float],
+    ) -> bool:
+        """Lay clusters as a planner of another system does; whether the plan changed."""
+        used = self._used()
+        if self.is_fixed or not used:
+            return False
+        known: dict[str, dict[str, Any]] = {
+            "balanced": {"clients": clients}, "topic": {"deliveries": deliveries},
+        }  # fmt: skip
+        return self.use(plan(self.ontology, used, planner, **known.get(planner, {})))
 
     def by_traffic(
         self,
@@ -161,7 +177,7 @@ class Assignments:
         if self.is_fixed or not used or not deliveries:
             return False
         new = plan(
-            self._ontology, used, "traffic", links=_among(used, self.links),
+            self.ontology, used, "traffic", links=_among(used, self.links),
             deliveries=deliveries, clients=clients, load_max=load_max,
         )  # fmt: skip
         if self.plan is not None and set(self.plan.brokers) == set(used):
@@ -195,7 +211,7 @@ class Assignments:
             return
         self.spare = spare
         if brokers:
-            self.plan = plan(self._ontology, brokers, lambda parts, brokers: assignments)
+            self.plan = plan(self.ontology, brokers, lambda parts, brokers: assignments)
 
     def _used(self) -> list[str]:
         return [broker for broker in self.brokers if broker not in self.spare]

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import assert_never
+from urllib.parse import urlsplit
 
 from kbn.broker import Broker, ClientSession, administration
-from kbn.filters import terms_named_in
+from kbn.filters import Subscription, terms_named_in
 from kbn.management.liveness import SIGN_EVERY_S, BrokerSign
 from kbn.management.reports import (
     BrokerInfo,
@@ -38,6 +39,8 @@ INFO_EVERY_S = 30.0
 GROUPS = 2
 GROUPS_EVERY_S = 10.0
 """Groups are the one thing that is worked out for a report: those told may be so old."""
+TEXTS_MAX = 32 * 1024
+"""Characters of subscriptions' texts in a report; those that do not fit are left out."""
 MERGED_MAX = 32
 """Medoids that are merged in pairs when groups are made: the broker waits meanwhile."""
 
@@ -73,6 +76,8 @@ class BrokerAgent:
     ) -> None:
         self._broker = broker
         self._address = address
+        self._port = _port_of(address)
+        self._with_texts = False
         self._schedules: dict[str, _Schedule] = {"info": _Schedule(INFO_EVERY_S)}
         self._groups = GROUPS
         self._groups_every_s = groups_every_s
@@ -119,6 +124,7 @@ class BrokerAgent:
             case "hops":
                 self._broker.administer(administration.CollectHops(every_s, request.clients))
             case "subscribers":
+                self._with_texts = self._with_texts if request.texts is None else request.texts
                 self._asked_for_subscribers(request.clients)
             case "medoids":
                 self._put_in_groups(request.groups or self._groups)
@@ -153,11 +159,13 @@ class BrokerAgent:
         schedule = self._schedules.get(what)
         return schedule is not None and schedule.is_due(now)
 
-    def _info(self, now: float) -> Iterator[BrokerInfo]:
+    def _parent(self) -> str | None:
         neighbours = self._broker.neighbours.values()
-        parent = next((each.name for each in neighbours if each.role == "parent"), None)
-        links = tuple(sorted(each.name for each in neighbours))
-        info = BrokerInfo(self._broker.name, self._address, parent, links)
+        return next((each.name for each in neighbours if each.role == "parent"), None)
+
+    def _info(self, now: float) -> Iterator[BrokerInfo]:
+        links = tuple(sorted(each.name for each in self._broker.neighbours.values()))
+        info = BrokerInfo(self._broker.name, self._address, self._parent(), links, self._port)
         if self._is_due("info", now) or info != self._told:
             self._told = info
             yield info
@@ -193,8 +201,10 @@ class BrokerAgent:
             self._medoids.update(zip(names, found, strict=True))
         for name in names:
             medoid = self._medoids.get(name, Medoid(None))
-            count = len(self._broker.clients[name].subscriptions)
-            yield SubscriberInfo(name, self._broker.name, medoid.term, medoid.spread, count)
+            wanted = self._broker.clients[name].subscriptions
+            about = (medoid.term, medoid.spread, len(wanted))
+            texts = tuple(_texts(wanted.values())) if self._with_texts else ()
+            yield SubscriberInfo(name, self._broker.name, *about, texts)
 
     def _forget(self, name: str) -> None:
         self._has_changed = True
@@ -216,9 +226,9 @@ class BrokerAgent:
         is_old = self._has_changed and now - self._grouped_at >= self._groups_every_s
         if self._grouped is None or is_old:
             self._grouped, self._grouped_at, self._has_changed = self._in_groups(), now, False
-        return BrokerMedoid(
-            self._broker.name, centre.term, centre.spread, len(self._terms), self._grouped
-        )
+        about = (centre.term, centre.spread, len(self._terms), self._grouped)
+        where = (self._address, self._port, self._parent())
+        return BrokerMedoid(self._broker.name, *about, *where)
 
     def _in_groups(self) -> tuple[MedoidGroup, ...]:
         if self._map is None:
@@ -239,3 +249,20 @@ class BrokerAgent:
             load,
             memory,
         )
+
+
+def _texts(subscriptions: Iterable[Subscription]) -> Iterator[str]:
+    """The texts of as many subscriptions as a report has room for."""
+    room = TEXTS_MAX
+    for subscription in subscriptions:
+        text = str(subscription)
+        if len(text) <= room:
+            room -= len(text)
+            yield text
+
+
+def _port_of(address: str) -> int:
+    try:
+        return urlsplit(address).port or 0
+    except ValueError:
+        return 0

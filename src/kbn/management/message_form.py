@@ -1,9 +1,10 @@
 """The form of management messages: a struct in a process, a notification on its way.
 
 The attribute `message` of such a notification is an individual of the management ontology, which
-says the type; the other attributes are the fields of the struct, by the names that ontology gives
-them. Lists and maps travel as JSON text, for an attribute holds no structure. A field that is not
-known is left out.
+says the type. `overlayId` says which overlay it is about, `publicationTime` when it was published.
+The other attributes are the fields of the struct, by the names that ontology gives them. Lists and
+maps travel as JSON text, for an attribute holds no structure. A field that is not known is left
+out.
 
 Anybody at the trigger broker can publish anything, so reading checks every field.
 """
@@ -19,7 +20,7 @@ from msgspec import Struct
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Notification
-from kbn.management.terms import MESSAGE, NAMESPACE, type_of
+from kbn.management.terms import MAIN, MESSAGE, NAMESPACE, OVERLAY, PUBLICATION_TIME, type_of
 from kbn.ontology import Term
 
 SHOWN_MAX = 200
@@ -36,14 +37,30 @@ class ManagementMessage(Struct, frozen=True):
 M = TypeVar("M", bound=ManagementMessage)
 
 
-def to_notification(message: ManagementMessage) -> Notification:
-    """The message as it is published."""
-    attributes: dict[str, Any] = {MESSAGE: type_of(message.individual)}
+def to_notification(
+    message: ManagementMessage, now: float | None = None, overlay: str = MAIN
+) -> Notification:
+    """The message as it is published, at a time (if that is known) and about an overlay."""
+    attributes: dict[str, Any] = {MESSAGE: type_of(message.individual), OVERLAY: overlay}
+    if now is not None:
+        attributes[PUBLICATION_TIME] = round(now * 1000)
     for field in _fields(type(message)):
         value = getattr(message, field.name)
         if value is not None:
             attributes[field.attribute] = field.write(value)
     return Notification(attributes)
+
+
+def overlay_in(notification: Notification) -> str:
+    """The overlay that a message is about; '' where it does not say."""
+    overlay = notification.get(OVERLAY)
+    return overlay if isinstance(overlay, str) else ""
+
+
+def published_at(notification: Notification) -> float | None:
+    """When a message was published, in seconds since 1970; None where it does not say."""
+    told = notification.get(PUBLICATION_TIME)
+    return told / 1000 if type(told) is int and 0 <= told < 2**53 else None
 
 
 def individual_in(notification: Notification) -> str:

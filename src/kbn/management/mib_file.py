@@ -20,7 +20,11 @@ from kbn.management.schema import FIELDS, KINDS, FieldType, Kind
 from kbn.management.table import Table
 
 _OURS = 0x6B626E6D  # "kbnm"
-_VERSION = 2
+_VERSION = 3
+_UPGRADED = (2,)
+"""Versions that only lack columns, which are added."""
+_EMPTY = {FieldType.COUNT: "0", FieldType.NUMBER: "0.0", FieldType.TEXT: "''"}
+_EMPTY |= {FieldType.LIST: "'[]'", FieldType.MAP: "'{}'", FieldType.MARKS: "'[]'"}
 _TYPES = {FieldType.COUNT: "INTEGER", FieldType.NUMBER: "REAL"}  # and TEXT for all others
 _ROWS_AT_ONCE = 20_000
 _WAIT_S = 5.0  # for a reader's lock, which is short
@@ -136,6 +140,8 @@ class MibFile:
         if owner != _OURS:
             reason = "a database, but not the MIB of a policy server; name another file"
             raise StoreError(reason, path=self._path)
+        if version in _UPGRADED and not self._read_only:
+            return False
         if version != _VERSION:
             raise StoreError(
                 f"a MIB of version {version}, and this is version {_VERSION}; use the kbn that "
@@ -150,6 +156,21 @@ class MibFile:
         # Asked again: it is locked now, and may have been made since.
         if self._check_owner():
             self._make_tables()
+        else:
+            self._add_columns()
+
+    def _add_columns(self) -> None:
+        """Add what a file of an earlier version lacks; nothing is known there yet."""
+        execute = self._connection.execute
+        execute("BEGIN EXCLUSIVE")
+        for kind in KINDS:
+            known = {name for _, name, *_ in execute(f"PRAGMA table_info({kind})")}
+            for name, type in FIELDS[kind].items():
+                if name not in known:
+                    column = f"{_column(name, type)} DEFAULT {_EMPTY[type]}"
+                    execute(f"ALTER TABLE {kind} ADD COLUMN {column}")
+        execute(f"PRAGMA user_version = {_VERSION}")
+        execute("COMMIT")
 
     def _make_tables(self) -> None:
         execute = self._connection.execute
@@ -191,16 +212,20 @@ def _locked(path: str) -> sqlite3.Connection:
     return lock
 
 
+def _column(name: str, type: FieldType) -> str:
+    return f'"{name}" {_TYPES.get(type, "TEXT")} NOT NULL'
+
+
 def _create(kind: Kind) -> str:
-    columns = (
-        f'"{name}" {_TYPES.get(type, "TEXT")} NOT NULL' for name, type in FIELDS[kind].items()
-    )
+    columns = (_column(name, type) for name, type in FIELDS[kind].items())
     return f"CREATE TABLE {kind} (name TEXT PRIMARY KEY, {', '.join(columns)}) WITHOUT ROWID"
 
 
 def _insert(kind: Kind) -> str:
+    # By name: columns that were added later stand last.
+    columns = ", ".join(f'"{name}"' for name in ("name", *FIELDS[kind]))
     places = ", ".join("?" * (1 + len(FIELDS[kind])))
-    return f"INSERT OR REPLACE INTO {kind} VALUES ({places})"
+    return f"INSERT OR REPLACE INTO {kind} ({columns}) VALUES ({places})"
 
 
 def _records(table: Table, names: list[str]) -> Iterator[tuple[object, ...]]:

@@ -6,12 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 from kbn.broker import administration
 from kbn.errors import InvalidInputError
-from kbn.filters import Notification
-from kbn.management import instructions
 from kbn.management.action_log import Status
 from kbn.management.engine import Decision
 from kbn.management.instructions import PlacementNote, PlacePublisher
 from kbn.management.managed_object import ManagedObject
+from kbn.management.message_form import ManagementMessage
 from kbn.management.mib import Mib
 
 
@@ -31,7 +30,7 @@ class Instruct(NamedTuple):
 class Announce(NamedTuple):
     """Publish at the trigger broker."""
 
-    notification: Notification
+    message: ManagementMessage
 
 
 Effect: TypeAlias = Instruct | Announce
@@ -47,14 +46,14 @@ class Outcome(NamedTuple):
     status: Status
     detail: str = ""
     effects: tuple[Effect, ...] = ()
-    placed: PlacementNote | None = None
+    placed: tuple[PlacementNote, ...] = ()
 
 
 def send_client(client: ManagedObject, to: str, mib: Mib) -> Effect:
     """What tells a client to go to another broker."""
     url = url_of(to, mib)
     if client.kind == "publisher":
-        return Announce(instructions.to_notification(PlacePublisher(client.name, to, url)))
+        return Announce(PlacePublisher(client.name, to, url))
     move = administration.MoveClients(to, url, (client.name,))
     return Instruct(client.broker, url_of(client.broker, mib), move)
 

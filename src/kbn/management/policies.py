@@ -40,7 +40,7 @@ class ParameterType(StrEnum):
     NUMBER = "a number above 0"
     TEXT = "a text"
     FLAG = "true or false"
-    PLANNER = "taxonomic or traffic"
+    PLANNER = "taxonomic, traffic, balanced, topic or rendezvous"
     MESSAGE = "a text, in which {subscriber.name} stands for a field"
 
 
@@ -69,12 +69,19 @@ ACTIONS: Mapping[str, ActionType] = {
     "move-broker": ActionType(
         ("broker",), required={"to": ParameterType.TEXT}, contradicts="placement"
     ),
+    "split-broker": ActionType(("broker",), contradicts="placement"),
+    "cluster-brokers": ActionType(
+        optional={"neighbours_max": ParameterType.COUNT}, contradicts="placement"
+    ),
     "request-notification-reports": ActionType(optional=_INTERVAL, contradicts="hops"),
     "request-broker-medoids": ActionType(
         optional={**_INTERVAL, "groups": ParameterType.COUNT}, contradicts="broker medoids"
     ),
     "request-publisher-medoids": ActionType(optional=_INTERVAL, contradicts="publisher medoids"),
     "request-utilisation": ActionType(optional=_INTERVAL, contradicts="utilisation"),
+    "request-subscriptions": ActionType(
+        optional={"texts": ParameterType.FLAG}, contradicts="subscriptions"
+    ),
     "balance-load": ActionType(optional={"load_max": ParameterType.NUMBER}, contradicts="plan"),
     "replan": ActionType(optional={"planner": ParameterType.PLANNER}, contradicts="plan"),
     "add-broker": ActionType(contradicts="scaling"),

@@ -42,11 +42,7 @@ EVENTS = ("PlanChange",)
 # The kinds of objects that each type of report is about.
 _ABOUT: Mapping[str, tuple[Kind, ...]] = {
     each.type: KINDS if each is reports.Departure else (cast(Any, each).kind,)
-    for each in (
-        *(reports.BrokerInfo, reports.BrokerMedoid, reports.BrokerUtilisation),
-        *(reports.SubscriberInfo, reports.NotificationReport, reports.PublisherInfo),
-        reports.Departure,
-    )
+    for each in (*reports.STATE_REPORTS, reports.Departure)
 } | dict.fromkeys(EVENTS, KINDS)
 T = TypeVar("T")
 

@@ -97,7 +97,7 @@ _PARAMETERS: dict[ParameterType, Any] = {
     ParameterType.COUNT: Count,
     ParameterType.NUMBER: Number,
     ParameterType.FLAG: bool,
-    ParameterType.PLANNER: Literal["taxonomic", "traffic"],
+    ParameterType.PLANNER: Literal["taxonomic", "traffic", "balanced", "topic", "rendezvous"],
     ParameterType.TEXT: Line,
     ParameterType.MESSAGE: Line,
 }

@@ -22,16 +22,21 @@ from kbn.management.actions import LOAD_MAX, Actions
 from kbn.management.assignments import Assignments
 from kbn.management.engine import Decision, PolicyEngine
 from kbn.management.instructions import (
+    DecisionNote,
     PlacementNote,
     PlanNote,
     PolicyServerInfo,
     RequestInfo,
 )
 from kbn.management.liveness import Liveness
+from kbn.management.message_form import overlay_in
 from kbn.management.outcomes import Announce, Effect, Instruct, Outcome
 from kbn.management.reclustering import REASSIGNED
 from kbn.management.reports import KINDS, BrokerInfo, Departure, Kind, Report
 from kbn.management.senders import Sender, check_sender
+from kbn.management.terms import MAIN
+from kbn.management.wanted import AMONG_SERVERS, wanted_types
+from kbn.placement import MapSettings
 
 BEAT_S = 2.0
 """How often a policy server says that it is there."""
@@ -39,6 +44,8 @@ SILENT_S = 3 * BEAT_S + 1.0
 """Another that was not heard of for so long is gone."""
 PLAN = "plan"
 """The name under which the MIB keeps the plan."""
+READ = "read"
+"""What the log calls the reading of notifications."""
 DEAD = "dead"
 """The mark of brokers that are silent, and that their neighbours have lost."""
 ASK_EVERY_S = 300.0
@@ -48,18 +55,27 @@ FORGET_AFTER_S = 1000.0
 
 
 class PolicyServer:
-    """One policy server; `name` tells it from others that share the overlay.
+    """One policy server of an overlay; `name` tells it from others that share the overlay.
 
-    Its engine's log tells what was decided and what came of it.
+    Its engine's log tells what was decided and what came of it. The one that acts publishes that,
+    the plan and every placement, so that anybody can follow (`Observer`).
     """
 
     def __init__(
-        self, name: str, engine: PolicyEngine, assignments: Assignments, load_max: float = LOAD_MAX
+        self,
+        name: str,
+        engine: PolicyEngine,
+        assignments: Assignments,
+        load_max: float = LOAD_MAX,
+        *,
+        overlay: str = MAIN,
+        settings: MapSettings | None = None,
     ) -> None:
         self.name = name
+        self.overlay = overlay
         self.engine = engine
         self.assignments = assignments
-        self.actions = Actions(engine.mib, assignments, load_max)
+        self.actions = Actions(engine.mib, assignments, load_max, settings)
         self.unreadable = 0
         self._others: dict[str, float] = {}
         self._acted = False
@@ -67,13 +83,15 @@ class PolicyServer:
         self._asked_at = 0.0
         self._since: float | None = None
         self._told = 0
+        self._published = 0
         self._liveness = Liveness()
         self._resume()
 
     @property
     def wanted(self) -> Subscription:
-        """What to subscribe to at the trigger broker."""
-        return instructions.of_types("Report", "ServerNote", "BrokerSign")
+        """What to subscribe to at the trigger broker; it changes with the policies."""
+        types = (*wanted_types(self.engine.policies), *AMONG_SERVERS)
+        return instructions.of_types(*types, overlay=self.overlay)
 
     def acts(self, now: float) -> bool:
         """Whether it is this one's turn to act."""
@@ -81,41 +99,47 @@ class PolicyServer:
         return all(self.name < other for other in self._others)
 
     def connected(self, now: float) -> list[Effect]:
-        """The trigger broker is there (again): ask everybody who they are."""
+        """The trigger broker is there (again): ask everybody who they are, and tell the plan."""
         self._beat_at = None
         self._asked_at = now - ASK_EVERY_S
         # While nothing could be heard, nobody was silent.
         self._since = None
         self.assignments.listen_again(now)
         self._liveness.listen_again(now)
-        return self.tick(now)
+        return [*self._tell_plan(now), *self.tick(now)]
 
     def received(self, notification: Notification, sender: Sender, now: float) -> list[Effect]:
         """A notification came from the trigger broker.
 
-        What is no report, or not the sender's to report, is counted and dropped.
+        What is no report, or not the sender's to report, is counted and dropped; what is about
+        another overlay is dropped.
         """
+        if overlay_in(notification) != self.overlay:
+            return []
+        return self._and_log(self._received(notification, sender, now), now)
+
+    def _received(self, notification: Notification, sender: Sender, now: float) -> list[Effect]:
         other = instructions.from_notification(notification)
         try:
             if isinstance(other, PolicyServerInfo):
-                check_sender(other, sender)
+                check_sender(other, sender, self.overlay)
                 return self._met(other, now)
             if isinstance(other, PlacementNote | PlanNote):
-                check_sender(other, sender)
+                check_sender(other, sender, self.overlay)
                 self._learn(other, now)
                 return []
             if liveness.is_sign(notification):
                 sign = liveness.from_notification(notification)
-                check_sender(sign, sender)
+                check_sender(sign, sender, self.overlay)
                 if sign.broker in self.assignments.said_links:
                     self._liveness.signed(sign, now)
                 return []
             report = reports.from_notification(notification)
-            check_sender(report, sender)
+            check_sender(report, sender, self.overlay)
             return self.reported(report, now)
         except KbnError as error:
             self.unreadable += 1
-            self._failed(now, "read", None, str(error))
+            self._failed(now, READ, None, str(error))
             return []
 
     def _met(self, other: PolicyServerInfo, now: float) -> list[Effect]:
@@ -124,7 +148,7 @@ class PolicyServer:
             return []
         is_new = other.server not in self._others
         self._others[other.server] = now
-        here = Announce(instructions.to_notification(PolicyServerInfo(self.name)))
+        here = Announce(PolicyServerInfo(self.name))
         return [here, *self._tell_plan(now)] if is_new else []
 
     def _learn(self, note: PlacementNote | PlanNote, now: float) -> None:
@@ -134,7 +158,7 @@ class PolicyServer:
         if isinstance(note, PlanNote):
             self.assignments.resume(note.text)
             self.engine.mib.keep_text(PLAN, note.text)
-        else:
+        elif note.kind != "broker":
             self.engine.mib.placed(note.kind, note.name, note.broker, now)
             mark = self.engine.mib.mark if note.is_reassigned else self.engine.mib.unmark
             mark(note.kind, note.name, REASSIGNED)
@@ -145,8 +169,7 @@ class PolicyServer:
             return []
         text = self.assignments.text()
         self.engine.mib.keep_text(PLAN, text)
-        note = Announce(instructions.to_notification(PlanNote(text)))
-        return [note] if self._others else []
+        return [Announce(PlanNote(text))]
 
     def _resume(self) -> None:
         """Go on with the plan, and who was dead, as the MIB had it when it was last written."""
@@ -173,14 +196,17 @@ class PolicyServer:
 
     def tick(self, now: float) -> list[Effect]:
         """Do what is due by the clock."""
+        return self._and_log(self._tick(now), now)
+
+    def _tick(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if self._beat_at is None or now - self._beat_at >= BEAT_S:
             self._beat_at = now
-            effects.append(Announce(instructions.to_notification(PolicyServerInfo(self.name))))
+            effects.append(Announce(PolicyServerInfo(self.name)))
         if now - self._asked_at >= ASK_EVERY_S:
             self._asked_at = now
             self._forget_silent(now)
-            effects.append(Announce(instructions.to_notification(RequestInfo())))
+            effects.append(Announce(RequestInfo()))
         plan_changed = self.assignments.look(now) | self._look_for_dead(now)
         self.engine.clusters = self.assignments.clusters
         acts, acted = self.acts(now), self._acted
@@ -247,13 +273,23 @@ class PolicyServer:
         self._told = log.written
         return found
 
+    def _and_log(self, effects: list[Effect], now: float) -> list[Effect]:
+        """These effects, and what the log has had since, for observers, if this server acts."""
+        log = self.engine.log
+        new, self._published = log.since(self._published), log.written
+        if not new or not self.acts(now):
+            return effects
+        # Not what could not be read: whoever sends that would have us send as much.
+        told = (each for each in new if each.status is not Status.DECIDED and each.action != READ)
+        return effects + [Announce(DecisionNote.of(self.name, entry)) for entry in told]
+
     def _done(self, outcomes: Iterable[Outcome], now: float) -> list[Effect]:
         effects: list[Effect] = []
         for outcome in outcomes:
             self.engine.record(outcome.decision, outcome.status, outcome.detail)
+            # The note first: who follows the notes never sees a client move that none announced.
+            effects += (Announce(note) for note in outcome.placed)
             effects += outcome.effects
-            if outcome.placed is not None and self._others:
-                effects.append(Announce(instructions.to_notification(outcome.placed)))
         return effects
 
     def _failed(self, now: float, action: str, broker: str | None, reason: str) -> None:

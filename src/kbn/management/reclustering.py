@@ -122,8 +122,8 @@ class Reclustering:
         self._mib.placed(kind, move.client, move.new, now)
         self._mib.mark(kind, move.client, REASSIGNED)
         text = f"from {move.old} to {move.new}, {move.gain:g} hops nearer to its partners"
-        note = PlacementNote(kind, move.client, move.new, is_reassigned=True)
-        return Outcome(decision, Status.DONE, text, (send,), note)
+        note = PlacementNote(kind, move.client, move.new, is_reassigned=True, before=move.old)
+        return Outcome(decision, Status.DONE, text, (send,), (note,))
 
     # Who is where, and what it hears from whom. Partners count where they will be: two who moved
     # towards each other would exchange places.

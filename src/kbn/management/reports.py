@@ -3,14 +3,15 @@
 A report is declared once, as a struct. Its fields are the attributes of the notification that
 carries it through the trigger broker (`message_form.py`; the names follow the thesis' Code Examples
 3 to 7) and the columns of the MIB (`schema.py`). The field that has the name of the report's `kind`
-names the object that the report is about. `derived` lists properties that are columns, too.
+names the object that the report is about. `derived` lists properties that are columns, too, and
+`unkept` fields that are none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from msgspec import Meta, Struct, field
 
@@ -27,13 +28,14 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 class BrokerInfo(ManagementMessage, frozen=True):
     """A broker is there, listens at `address` and hangs below `parent`; None: below nobody.
 
-    `links` names the brokers it is connected to.
+    `links` names the brokers it is connected to; `port` is that of the address, 0 if it has none.
     """
 
     broker: str = field(name="brokerId")
     address: str
     parent: str | None = None
     links: tuple[str, ...] = ()
+    port: Count = 0
 
     individual: ClassVar[str] = "broker_info"
     type: ClassVar[str] = "BrokerInfo"
@@ -54,18 +56,25 @@ class MedoidGroup(Struct, frozen=True, array_like=True):
 
 
 class BrokerMedoid(ManagementMessage, frozen=True):
-    """What a broker's subscribers are about: as a whole, and in groups, the largest first."""
+    """What a broker's subscribers are about: as a whole, and in groups, the largest first.
+
+    Where the broker is, it says too: an observer of medoids need not know anything else.
+    """
 
     broker: str = field(name="brokerId")
     medoid: str | None
     spread: float
     subscribers: Count
     groups: tuple[MedoidGroup, ...] = ()
+    address: str = ""
+    port: Count = 0
+    parent: str | None = None
 
     individual: ClassVar[str] = "broker_medoid"
     type: ClassVar[str] = "BrokerMedoid"
     kind: ClassVar[Kind] = "broker"
     derived: ClassVar[tuple[str, ...]] = ("smaller_group",)
+    unkept: ClassVar[tuple[str, ...]] = ("address", "port", "parent")
 
     @property
     def name(self) -> str:
@@ -105,13 +114,17 @@ class BrokerUtilisation(ManagementMessage, frozen=True):
 
 
 class SubscriberInfo(ManagementMessage, frozen=True):
-    """A subscriber is at a broker with so many subscriptions, and what they are about."""
+    """A subscriber is at a broker with so many subscriptions, and what they are about.
+
+    `texts` are the subscriptions themselves, as far as they were asked for and are not too long.
+    """
 
     subscriber: str = field(name="subscriberId")
     broker: str = field(name="currentBroker")
     medoid: str | None
     spread: float
     subscriptions: Count
+    texts: tuple[str, ...] = field(name="subscription", default=())
 
     individual: ClassVar[str] = "subscriber_info"
     type: ClassVar[str] = "SubscriberInfo"
@@ -157,7 +170,7 @@ class NotificationReport(ManagementMessage, frozen=True):
         broker: str,
         histogram: Mapping[int, int],
         publishers: Mapping[str, int],
-    ) -> NotificationReport:
+    ) -> Self:
         """The report on such a histogram.
 
         >>> report = NotificationReport.of("ann", "east", {1: 6, 4: 2, 7: 1}, {})
@@ -170,6 +183,13 @@ class NotificationReport(ManagementMessage, frozen=True):
         deviation = sqrt(squares / count) if count else 0.0
         by_hops = dict(sorted(histogram.items()))
         return cls(subscriber, broker, mean, deviation, by_hops, dict(publishers))
+
+
+class MisplacedReport(NotificationReport, frozen=True):
+    """A subscriber says the same of itself, because it finds that these are too many hops."""
+
+    individual: ClassVar[str] = "misplaced_report"
+    type: ClassVar[str] = "MisplacedReport"
 
 
 class PublisherInfo(ManagementMessage, frozen=True):
@@ -207,6 +227,7 @@ StateReport: TypeAlias = (
     | BrokerUtilisation
     | SubscriberInfo
     | NotificationReport
+    | MisplacedReport
     | PublisherInfo
 )
 """What says how an object is: each field is a column of the MIB."""
@@ -218,6 +239,7 @@ STATE_REPORTS: tuple[type[StateReport], ...] = (
     BrokerUtilisation,
     SubscriberInfo,
     NotificationReport,
+    MisplacedReport,
     PublisherInfo,
 )
 _BY_INDIVIDUAL: dict[str, type[ManagementMessage]] = {

@@ -47,12 +47,12 @@ def columns_of(report: type[StateReport]) -> Mapping[str, FieldType]:
 
     >>> from kbn.management import SubscriberInfo
     >>> list(columns_of(SubscriberInfo))
-    ['broker', 'medoid', 'spread', 'subscriptions']
+    ['broker', 'medoid', 'spread', 'subscriptions', 'texts']
     """
     found = {
         info.name: _field_type(info.type)
         for info in msgspec.structs.fields(report)
-        if info.name != report.kind
+        if info.name != report.kind and info.name not in getattr(report, "unkept", ())
     }
     for name in report.derived:
         found[name] = _field_type(get_type_hints(getattr(report, name).fget)["return"])

@@ -12,13 +12,23 @@ from typing import NamedTuple
 
 from kbn.errors import InvalidInputError
 from kbn.management.instructions import (
+    DecisionNote,
     PlacementNote,
     PlacePublisher,
     PlanNote,
     PolicyServerInfo,
 )
 from kbn.management.message_form import ManagementMessage
-from kbn.management.reports import Departure, NotificationReport, PublisherInfo, SubscriberInfo
+from kbn.management.reports import (
+    Departure,
+    MisplacedReport,
+    NotificationReport,
+    PublisherInfo,
+    SubscriberInfo,
+)
+from kbn.management.terms import MAIN, name_at_trigger
+
+_OF_MANAGERS = (PlacePublisher, PolicyServerInfo, PlacementNote, PlanNote, DecisionNote)
 
 
 class Sender(NamedTuple):
@@ -28,7 +38,7 @@ class Sender(NamedTuple):
     manages: bool = False
 
 
-def check_sender(message: ManagementMessage, sender: Sender) -> None:
+def check_sender(message: ManagementMessage, sender: Sender, overlay: str = MAIN) -> None:
     """Raise `InvalidInputError` for a message that is not the sender's to publish.
 
     >>> ann = SubscriberInfo("ann", "east", None, 0.0, 2)
@@ -38,10 +48,10 @@ def check_sender(message: ManagementMessage, sender: Sender) -> None:
     ...
     kbn.errors.InvalidInputError: a subscriber_info is east's to send, not mallory's
     """
-    if isinstance(message, PlacePublisher | PolicyServerInfo | PlacementNote | PlanNote):
+    if isinstance(message, _OF_MANAGERS):
         _check_manages(message, sender)
     about = _teller(message)
-    if about is not None and about != sender.name:
+    if about is not None and name_at_trigger(about, overlay) != sender.name:
         raise InvalidInputError(
             f"a {message.individual} is {about or 'nobody'}'s to send, not {sender.name}'s"
         )
@@ -57,13 +67,15 @@ def _check_manages(message: ManagementMessage, sender: Sender) -> None:
 def _teller(message: ManagementMessage) -> str | None:
     """Who can know; None for what any manager may say."""
     match message:
+        case MisplacedReport():
+            return message.subscriber
         case SubscriberInfo() | NotificationReport():
             return message.broker
         case PublisherInfo():
             return message.publisher
         case Departure():
             return message.broker or "" if message.kind == "subscriber" else message.name
-        case PolicyServerInfo():
+        case PolicyServerInfo() | DecisionNote():
             return message.server
         case PlacePublisher() | PlacementNote() | PlanNote():
             return None

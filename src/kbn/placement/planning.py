@@ -2,7 +2,8 @@
 
 A planner is a function from clusters and brokers to the broker of each cluster. `taxonomic` lays
 the hierarchy of clusters over the hierarchy of brokers, top to bottom; `traffic` puts clusters near
-to those they exchange notifications with. Add your own to `PLANNERS`.
+to those they exchange notifications with; `other_planners` has those of other systems. Add your own
+to `PLANNERS`.
 
 A cluster that draws more load than one broker may have lives on several: its main broker and its
 helpers. `balancing` decides who helps whom; the plan itself is in `plans`.
@@ -18,6 +19,7 @@ from typing import Any
 from kbn.config import or_one_of
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology
+from kbn.placement.other_planners import balanced, rendezvous, topic
 from kbn.placement.plans import Plan, PlannedCluster, broker_names
 from kbn.placement.taxonomic import Clusters, clusters
 from kbn.placement.traffic import traffic
@@ -83,7 +85,13 @@ def taxonomic(parts: Clusters, brokers: Sequence[str], /) -> dict[str, str]:
 UNNAMED = "unnamed"
 """What a plan says of a planner that is a function without a name."""
 
-PLANNERS: dict[str, Planner] = {"taxonomic": taxonomic, "traffic": traffic}
+PLANNERS: dict[str, Planner] = {
+    "taxonomic": taxonomic,
+    "traffic": traffic,
+    "balanced": balanced,
+    "topic": topic,
+    "rendezvous": rendezvous,
+}
 """The planners `plan` knows by name; add yours here."""
 
 

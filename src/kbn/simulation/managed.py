@@ -17,6 +17,7 @@ from kbn.management import (
     BrokerAgent,
     Effect,
     Instruct,
+    ManagementMessage,
     PlacePublisher,
     PolicyServer,
     PublisherAgent,
@@ -45,10 +46,11 @@ class ManagedPublisher:
         self._managed = managed
         self.name = name
         self._agent = PublisherAgent(name, managed.semantic_map)
-        self._line = managed.trigger.client(name, TRIGGER)
-        self._line.subscribe(instructions.of_type("Instruction", publisherId=name))
-        self._line.subscribe(instructions.of_type("RequestInfo"))
-        self._line.subscribe(instructions.of_type("RequestPublisherMedoids"))
+        self._line = managed.line(name)
+        overlay = managed.overlay
+        self._line.subscribe(instructions.of_type("Instruction", overlay, publisherId=name))
+        self._line.subscribe(instructions.of_type("RequestInfo", overlay))
+        self._line.subscribe(instructions.of_type("RequestPublisherMedoids", overlay))
         self._read = 0
         self._start = at
         self.client: SimulatedClient | None = None
@@ -82,7 +84,7 @@ class ManagedPublisher:
         self._read = len(self._line.received)
         info = self._agent.info(self.broker, again=again)
         if info is not None and info.medoid is not None:
-            self._line.publish(reports.to_notification(info))
+            self._line.publish(self._managed.said(info))
         return was_told or info is not None
 
     def _go(self, broker: str) -> None:
@@ -95,7 +97,8 @@ class ManagedNetwork:
     """A network whose brokers are managed; addresses of brokers are their names.
 
     `servers` are policy servers; one can be taken away and put back: the rest goes on. With
-    `ticks` time passes in the network, too, as crashes need it.
+    `ticks` time passes in the network, too, as crashes need it. Several overlays, each with a name
+    of its own, may share the `trigger` network of one of them.
     """
 
     def __init__(
@@ -104,11 +107,14 @@ class ManagedNetwork:
         ontology: Ontology,
         seed: int = 0,
         settings: MapSettings | None = None,
+        overlay: str = terms.MAIN,
+        trigger: Network | None = None,
         **options: Any,
     ) -> None:
         self.network = Network(topology, ontology, seed, **options)
         self._ticks = bool(options.get("ticks"))
-        self.trigger = Network({TRIGGER: None}, terms.ontology(), seed)
+        self.overlay = overlay
+        self.trigger = trigger or Network({TRIGGER: None}, terms.ontology(), seed)
         self.semantic_map = (settings or MapSettings()).map_of(ontology)
         self.now = 0.0
         self.servers: dict[str, PolicyServer] = {}
@@ -124,13 +130,13 @@ class ManagedNetwork:
         """Give a broker an agent: at the start, and when it was restarted."""
         self._agents[broker] = BrokerAgent(self.network.broker(broker), broker, self.semantic_map)
         if broker not in self._lines:
-            line = self.trigger.client(broker, TRIGGER)
-            line.subscribe(instructions.of_type("RequestInfo"))
+            line = self.line(broker)
+            line.subscribe(instructions.of_type("RequestInfo", self.overlay))
             self._lines[broker] = line
 
     def serve(self, server: PolicyServer) -> None:
         """Have a policy server at work."""
-        line = self._lines.get(server.name) or self.trigger.client(server.name, TRIGGER)
+        line = self._lines.get(server.name) or self.line(server.name)
         if server.name not in self._lines:
             line.subscribe(server.wanted)
             self._lines[server.name] = line
@@ -138,6 +144,14 @@ class ManagedNetwork:
         self._read[server.name] = len(line.received)
         self.servers[server.name] = server
         self._do(server, server.connected(self.now))
+
+    def line(self, name: str) -> SimulatedClient:
+        """A client of the trigger broker, for a broker, a publisher or a policy server."""
+        return self.trigger.client(terms.name_at_trigger(name, self.overlay), TRIGGER)
+
+    def said(self, message: ManagementMessage) -> Notification:
+        """A message as this overlay publishes it now."""
+        return reports.to_notification(message, self.now, self.overlay)
 
     def stop(self, name: str) -> None:
         """A policy server is gone without a word."""
@@ -190,14 +204,14 @@ class ManagedNetwork:
             return False
         sign = agent.sign(self.now)
         if sign is not None:
-            line.publish(reports.to_notification(sign))
+            line.publish(self.said(sign))
         if line.received:
             line.received.clear()
             self.network.broker(broker).administer(administration.Report("info", every_s=30.0))
             self.network.broker(broker).administer(administration.Report("subscribers"))
         found = agent.reports(self.now)
         for report in found:
-            line.publish(reports.to_notification(report))
+            line.publish(self.said(report))
         return bool(found)
 
     def _serve(self, server: PolicyServer) -> bool:
@@ -212,7 +226,7 @@ class ManagedNetwork:
     def _do(self, server: PolicyServer, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Announce):
-                self._lines[server.name].publish(effect.notification)
+                self._lines[server.name].publish(self.said(effect.message))
             else:
                 self._instruct(server, effect)
 

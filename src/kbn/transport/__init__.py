@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from kbn.transport.logs import set_up
     from kbn.transport.managed_processes import Companion, ManagedOverlay
     from kbn.transport.managed_publisher import ManagedPublisher
+    from kbn.transport.managed_subscriber import ManagedSubscriber
     from kbn.transport.metrics import state_of
+    from kbn.transport.observing import Observing
     from kbn.transport.ontology_folder import OntologyFolder
     from kbn.transport.policy_server import PolicyServerShell
     from kbn.transport.processes import Overlay, tell
@@ -49,6 +51,8 @@ __all__ = [
     "Listen",
     "ManagedOverlay",
     "ManagedPublisher",
+    "ManagedSubscriber",
+    "Observing",
     "OntologyFiles",
     "OntologyFolder",
     "Overlay",
@@ -96,6 +100,8 @@ __getattr__ = on_first_use(
         "Listen": "kbn.transport.settings",
         "ManagedOverlay": "kbn.transport.managed_processes",
         "ManagedPublisher": "kbn.transport.managed_publisher",
+        "ManagedSubscriber": "kbn.transport.managed_subscriber",
+        "Observing": "kbn.transport.observing",
         "OntologyFiles": "kbn.transport.settings",
         "OntologyFolder": "kbn.transport.ontology_folder",
         "Overlay": "kbn.transport.processes",

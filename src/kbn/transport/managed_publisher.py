@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 from uuid import uuid4
@@ -17,12 +17,21 @@ from uuid import uuid4
 from kbn.broker import TermNote
 from kbn.errors import KbnError, TransportError
 from kbn.filters import Notification
-from kbn.management import Departure, PlacePublisher, PublisherAgent, instructions, reports
+from kbn.management import (
+    Departure,
+    ManagementMessage,
+    PlacePublisher,
+    PublisherAgent,
+    instructions,
+    reports,
+    terms,
+)
 from kbn.ontology import Ontology
 from kbn.placement import SemanticMap
 from kbn.transport.client import Client
-from kbn.transport.clock import Backoff
+from kbn.transport.clock import Backoff, now
 from kbn.transport.connecting import connect
+from kbn.transport.triggers import Triggers
 
 TELL_EVERY_S = 1.0
 GOODBYE_S = 1.0
@@ -35,21 +44,24 @@ class ManagedPublisher:
 
     `name` is the id it is managed by: a new UUID unless given. `wait_s` is how long the first
     notification waits to be told where to go, and for the broker there unless a `timeout` is given.
-    Other options are those of `kbn.connect`.
+    Several `triggers` are linked with each other; `overlay` names the one it is managed in. Other
+    options are those of `kbn.connect`.
     """
 
     def __init__(
         self,
-        trigger: str,
+        triggers: str | Sequence[str],
         ontology: Ontology | SemanticMap,
         *,
         url: str,
         name: str | None = None,
         wait_s: float = 5.0,
+        overlay: str = terms.MAIN,
         **options: Any,
     ) -> None:
         self.name = name or str(uuid4())
-        self._trigger = trigger
+        self._triggers = Triggers(triggers)
+        self._overlay = overlay
         self._url = url
         self._wait_s = wait_s
         self._options = options
@@ -146,11 +158,14 @@ class ManagedPublisher:
 
     async def _report(self) -> None:
         """Tell the trigger broker what we publish about, whenever that changes or is asked for."""
-        options = {**self._options, "timeout": None}
-        async with connect(self._trigger, name=self.name, **options) as client:
-            mine = client.subscribe(instructions.of_type("Instruction", publisherId=self.name))
-            asked = client.subscribe(instructions.of_type("RequestInfo"))
-            medoids = client.subscribe(instructions.of_type("RequestPublisherMedoids"))
+        options = {**self._options, "timeout": self._triggers.wait_s}
+        overlay = self._overlay
+        name = terms.name_at_trigger(self.name, overlay)
+        async with connect(self._triggers.next(), name=name, **options) as client:
+            to_me = instructions.of_type("Instruction", overlay, publisherId=self.name)
+            mine = client.subscribe(to_me)
+            asked = client.subscribe(instructions.of_type("RequestInfo", overlay))
+            medoids = client.subscribe(instructions.of_type("RequestPublisherMedoids", overlay))
             await mine, await asked, await medoids
             try:
                 async with asyncio.TaskGroup() as group:
@@ -163,7 +178,7 @@ class ManagedPublisher:
                 with suppress(TimeoutError, KbnError):
                     async with asyncio.timeout(GOODBYE_S):
                         gone = Departure("publisher", self.name)
-                        await client.publish(reports.to_notification(gone))
+                        await client.publish(self._said(gone))
                 raise
 
     async def _tell_news(self, client: Client) -> None:
@@ -180,7 +195,10 @@ class ManagedPublisher:
     async def _tell(self, client: Client, *, again: bool) -> None:
         info = self._agent.info(self.broker, again=again)
         if info is not None:
-            await client.publish(reports.to_notification(info))
+            await client.publish(self._said(info))
+
+    def _said(self, message: ManagementMessage) -> Notification:
+        return reports.to_notification(message, now(), self._overlay)
 
     async def _follow(self, orders: Any) -> None:
         """Go where we are sent."""

@@ -11,14 +11,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kbn.errors import KbnError, TransportError
-from kbn.management import Announce, Effect, Instruct, LogEntry, PolicyServer, Sender
+from kbn.filters import Subscription
+from kbn.management import (
+    Announce,
+    Effect,
+    Instruct,
+    LogEntry,
+    PolicyServer,
+    Sender,
+    instructions,
+    terms,
+)
 from kbn.transport.client import Client
 from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
+from kbn.transport.feed import Feed
+from kbn.transport.triggers import Triggers
 
 TICK_S = 0.2
 COMMIT_EVERY_S = 1.0
@@ -31,15 +43,16 @@ Tell = Callable[[LogEntry], None]
 
 
 class PolicyServerShell:
-    """Runs a policy server against the trigger broker at a URL; `tell` gets each entry of its log.
+    """Runs a policy server against a trigger broker; `tell` gets each entry of its log.
 
+    Of several `triggers`, which are linked with each other, it takes one that answers.
     `policies` are the files and folders its policies came from.
     """
 
     def __init__(
         self,
         server: PolicyServer,
-        trigger: str,
+        triggers: str | Sequence[str],
         *,
         policies: Iterable[Path] = (),
         tell: Tell = lambda entry: None,
@@ -47,7 +60,7 @@ class PolicyServerShell:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._server = server
-        self._trigger = trigger
+        self._triggers = Triggers(triggers)
         self._paths = tuple(policies)
         self._tell = tell
         self._token = token
@@ -83,21 +96,50 @@ class PolicyServerShell:
     async def _listen(self) -> None:
         backoff = Backoff()
         while True:
+            trigger = self._triggers.next()
             try:
-                await self._heed()
+                await self._heed(trigger)
             except KbnError as error:
-                log.warning("%s: %s", self._trigger, error)
+                log.warning("%s: %s", trigger, error)
             self._client = None
             await asyncio.sleep(backoff.next_s())
 
-    async def _heed(self) -> None:
-        options = ClientOptions.with_token(self._token, self._tls)
-        async with Client(self._trigger, self._server.name, options) as client:
-            feed = await client.subscribe(self._server.wanted)
+    async def _heed(self, trigger: str) -> None:
+        options = self._triggers.options(self._token, self._tls)
+        name = terms.name_at_trigger(self._server.name, self._server.overlay)
+        async with Client(trigger, name, options) as client:
+            wanted = self._server.wanted
+            feed = await client.subscribe(wanted)
             self._client = client
-            async for delivery in feed.deliveries():
-                sender = Sender(delivery.id.publisher, delivery.by_manager)
-                self._do(self._server.received(delivery.notification, sender, now()))
+            while True:
+                reading = asyncio.ensure_future(self._read(feed))
+                try:
+                    wanted = await self._until_wanted_changes(wanted, reading)
+                    # The new one before the old one goes, so that little is missed meanwhile; and
+                    # everybody is asked again for what is.
+                    other = await client.subscribe(wanted)
+                finally:
+                    reading.cancel()
+                    await asyncio.gather(reading, return_exceptions=True)
+                await feed.cancel()
+                feed, self._greeted = other, None
+
+    async def _read(self, feed: Feed) -> None:
+        async for delivery in feed.deliveries():
+            sender = Sender(delivery.id.publisher, delivery.by_manager)
+            self._do(self._server.received(delivery.notification, sender, now()))
+
+    async def _until_wanted_changes(
+        self, wanted: Subscription, reading: asyncio.Future[None]
+    ) -> Subscription:
+        """What is wanted when other policies are in force; raises what reading has raised."""
+        while not reading.done():
+            await asyncio.wait({reading}, timeout=TICK_S)
+            new = self._server.wanted
+            if new != wanted:
+                return new
+        reading.result()
+        raise TransportError("the trigger broker has ended")
 
     async def _tick(self) -> None:
         looked_at = now()
@@ -157,7 +199,9 @@ class PolicyServerShell:
         if client is not None:
             for error in client.take_refusals():  # of an earlier one, which keeps back no other
                 log.warning("not published: %s", error)
-            publishing = asyncio.ensure_future(client.publish(announce.notification))
+            overlay = self._server.overlay
+            said = instructions.to_notification(announce.message, now(), overlay)
+            publishing = asyncio.ensure_future(client.publish(said))
             publishing.add_done_callback(_look_at)
 
     def _instruct(self, instruct: Instruct) -> None:

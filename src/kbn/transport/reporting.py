@@ -9,26 +9,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Sequence
 from time import process_time
 
 import psutil
 
 from kbn.broker import administration
 from kbn.errors import KbnError
+from kbn.filters import Notification
 from kbn.management import (
     INFO_EVERY_S,
     BrokerAgent,
     BrokerUtilisation,
+    ManagementMessage,
     Report,
     instructions,
     reports,
+    terms,
 )
 from kbn.ontology import Ontology
 from kbn.placement import MapSettings
 from kbn.transport.client import Client
-from kbn.transport.client_options import ClientOptions
 from kbn.transport.clock import Backoff, now
 from kbn.transport.server import BrokerServer
+from kbn.transport.triggers import Triggers
 
 LOOK_EVERY_S = 0.2
 
@@ -36,23 +40,26 @@ log = logging.getLogger("kbn.transport")
 
 
 class Reporting:
-    """Reports on a server's broker to the trigger broker at a URL, as a task of that server.
+    """Reports on a server's broker to a trigger broker, as a task of that server.
 
+    Of several `triggers`, which are linked with each other, it takes one that answers.
     Medoids are worked out on the map that `settings` give.
     """
 
     def __init__(
         self,
         server: BrokerServer,
-        trigger: str,
+        triggers: str | Sequence[str],
         *,
         token: str = "",
         tls: ssl.SSLContext | None = None,
         settings: MapSettings | None = None,
+        overlay: str = terms.MAIN,
     ) -> None:
         self._server = server
         self._settings = settings or MapSettings()
-        self._trigger = trigger
+        self._triggers = Triggers(triggers)
+        self._overlay = overlay
         self._token = token
         self._tls = tls
         self._agent: BrokerAgent | None = None
@@ -75,15 +82,16 @@ class Reporting:
 
     async def _report(self) -> None:
         broker = self._server.broker
-        options = ClientOptions.with_token(self._token, self._tls)
-        async with Client(self._trigger, broker.name, options) as client:
+        options = self._triggers.options(self._token, self._tls)
+        name = terms.name_at_trigger(broker.name, self._overlay)
+        async with Client(self._triggers.next(), name, options) as client:
             listening = asyncio.ensure_future(self._listen(client))
             try:
                 while not listening.done():
                     agent = await self._with_map()
                     sign = agent.sign(now())
                     if sign is not None:
-                        await client.publish(reports.to_notification(sign))
+                        await client.publish(self._said(sign))
                     for report in agent.reports(now(), load=self._load(), memory=_memory()):
                         await self._tell(client, report)
                     await asyncio.sleep(LOOK_EVERY_S)
@@ -95,13 +103,16 @@ class Reporting:
         # One that was refused, as too long or not allowed, takes no others with it.
         for error in client.take_refusals():
             log.warning("%s: management: %s", self._server.broker.name, error)
-        await client.publish(reports.to_notification(report))
+        await client.publish(self._said(report))
         if isinstance(report, BrokerUtilisation):
             self._busy_s, self._told_at = process_time(), now()
 
+    def _said(self, message: ManagementMessage) -> Notification:
+        return reports.to_notification(message, now(), self._overlay)
+
     async def _listen(self, client: Client) -> None:
         """Tell everything again when somebody new asks."""
-        async for _ in client.subscribe(instructions.of_type("RequestInfo")):
+        async for _ in client.subscribe(instructions.of_type("RequestInfo", self._overlay)):
             broker = self._server.broker
             if broker.reporter is not None:
                 broker.reporter(administration.Report("info", INFO_EVERY_S))
