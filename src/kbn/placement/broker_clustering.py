@@ -60,6 +60,16 @@ def propose_split(
     """The group of a broker's clients to send away, and where to; None when none would gain.
 
     `medoids` are those of other brokers, `room` says how many clients more each may have.
+
+    >>> from kbn.data import namespace, path
+    >>> from kbn.ontology import Ontology
+    >>> animals = SemanticMap(Ontology.load(path("animals")))
+    >>> dogs, cats = (namespace("animals") + name for name in ("Dogs", "Cats"))
+    >>> groups = [Group(dogs, 0.0, 5), Group(cats, 0.0, 2)]
+    >>> propose_split(groups, {"east": cats}, {"east": 3.0}, animals).to
+    'east'
+    >>> propose_split(groups, {"east": cats}, {"east": 1.0}, animals) is None
+    True
     """
     if len(groups) < 2:
         return None
@@ -78,7 +88,15 @@ def propose_split(
 
 
 def apart_from(term: str, others: Sequence[str], semantic_map: SemanticMap) -> list[int]:
-    """How far a term is from each of the others, the shorter of the two ways; NO_WAY: no way."""
+    """How far a term is from each of the others, the shorter of the two ways; NO_WAY: no way.
+
+    >>> from kbn.data import namespace, path
+    >>> from kbn.ontology import Ontology
+    >>> animals = SemanticMap(Ontology.load(path("animals")))
+    >>> dogs, cats = (namespace("animals") + name for name in ("Dogs", "Cats"))
+    >>> apart_from(cats, [cats, dogs], animals)
+    [0, 200]
+    """
     if not others:
         return []
     there = semantic_map.distances([term], others)[0]

@@ -136,7 +136,12 @@ def relink(brokers: Sequence[str], links: Iterable[Link], traffic: Traffic) -> l
 def brokers_traffic(
     deliveries: Mapping[tuple[str, str], float], broker_of: Mapping[str, str]
 ) -> dict[tuple[str, str], float]:
-    """What clients exchange, by their names, summed up by their brokers."""
+    """What clients exchange, by their names, summed up by their brokers.
+
+    >>> at = {"ann": "east", "bob": "east", "eve": "west"}
+    >>> dict(brokers_traffic({("ann", "eve"): 2, ("bob", "eve"): 3}, at))
+    {('east', 'west'): 5.0}
+    """
     found: dict[tuple[str, str], float] = defaultdict(float)
     for (one, other), count in deliveries.items():
         found[broker_of[one], broker_of[other]] += count
