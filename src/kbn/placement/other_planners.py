@@ -114,7 +114,7 @@ def relink(brokers: Sequence[str], links: Iterable[Link], traffic: Traffic) -> l
 
     >>> links = [("left", "top"), ("right", "top"), ("far", "right")]
     >>> sorted(relink(["top", "left", "right", "far"], links, {("far", "left"): 9.0}))
-    [('far', 'left'), ('left', 'top'), ('right', 'top')]
+    [('far', 'right'), ('left', 'far'), ('right', 'top')]
     """
     kept = [(one, other) for one, other in links]
     for _ in range(RELINKS_MAX):
