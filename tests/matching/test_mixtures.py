@@ -5,19 +5,27 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from kbn.filters import Constraint, Filter
+from kbn.filters import Bag, Constraint, Filter
 from kbn.matching import Matcher, notification_table
 from kbn.matching import index as index_module
 from kbn.matching.invariants import check_invariants
+from kbn.matching.kernels.slab import LANES_FIRST
 from kbn.matching.kernels.slab_one import TOGETHER
 from kbn.matching.matcher import subscriptions_of
 
 
-def _filter(random: Random, values: int) -> Filter:
+WIDE = 60
+"""Attributes of which a slab has so many lanes that few are looked at for most notifications."""
+
+
+def _filter(random: Random, values: int, attributes: int = 8) -> Filter:
     constraints = []
-    for attribute in random.sample(range(8), random.randint(1, 4)):
+    if attributes == WIDE and random.random() < 0.5:
+        constraints.append(Constraint(f"b{random.randrange(3)}", "#>", Bag(random.randrange(4))))
+    for attribute in random.sample(range(attributes), random.randint(1, 4)):
         name, kind = f"a{attribute}", random.random()
         low = random.randrange(1000)
         if kind < 0.4:
@@ -31,19 +39,21 @@ def _filter(random: Random, values: int) -> Filter:
     return Filter(constraints)
 
 
-def _notification(random: Random, values: int) -> dict[str, Any]:
-    return {
+def _notification(random: Random, values: int, attributes: int = 8) -> dict[str, Any]:
+    bags = {f"b{n}": Bag(random.randrange(4), random.randrange(4)) for n in range(3)}
+    numbers = {
         f"a{attribute}": random.randrange(random.choice((values, 1000)))
-        for attribute in random.sample(range(8), random.randint(3, 8))
+        for attribute in random.sample(range(attributes), random.randint(3, attributes))
     }
+    return numbers | bags if attributes == WIDE else numbers
 
 
-@pytest.mark.parametrize("values", [3, 200])
+@pytest.mark.parametrize(("values", "attributes"), [(3, 8), (200, 8), (3, WIDE)])
 def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(
-    values: int, monkeypatch: pytest.MonkeyPatch
+    values: int, attributes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(values)
-    filters = {key: _filter(random, values) for key in range(2500)}
+    filters = {key: _filter(random, values, attributes) for key in range(2500)}
     matcher = Matcher()
     matcher.add_many([(filters[key], key) for key in range(2000)])
     check_invariants(matcher)
@@ -54,8 +64,10 @@ def test_mixtures_agree_with_asking_each_filter_while_some_come_and_go(
         matcher.remove(key)
         del filters[key]
     check_invariants(matcher)
-    assert subscriptions_of(matcher).index.slabs.count > 1000
-    notifications = [_notification(random, values) for _ in range(40)]
+    slabs = subscriptions_of(matcher).index.slabs
+    assert slabs.count > 1000
+    assert bool(np.diff(slabs.lane_start).max() > 2 * LANES_FIRST) is (attributes == WIDE)
+    notifications = [_notification(random, values, attributes) for _ in range(40)]
     expected = [
         {key for key, asked in filters.items() if asked.matches(notification)}
         for notification in notifications

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from kbn.filters import Constraint, Filter, Subscription
-from kbn.matching import LinearScan, Matcher
-from kbn.matching import index as index_module
+from kbn.matching import LinearScan, Matcher, placement
 from kbn.matching import indexed_subscriptions as subscriptions_module
 from kbn.matching import slabs as slabs_module
 from kbn.matching.index import Index
@@ -61,7 +60,7 @@ def _index(matcher: Matcher) -> Index:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebuilds and compactions at every turn."""
-    monkeypatch.setattr(index_module, "REBUILD_MIN", 16)
+    monkeypatch.setattr(placement, "REBUILD_MIN", 16)
     monkeypatch.setattr(subscriptions_module, "COMPACT_MIN", 16)
     monkeypatch.setattr(slabs_module, "LOOSE_MIN", 32)
 

@@ -18,7 +18,7 @@ from kbn.matching.matcher import subscriptions_of
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexed_subscriptions, "AT_ONCE_MAX", 100)
     monkeypatch.setattr(indexed_subscriptions, "COMPACT_MIN", 50)
-    monkeypatch.setattr("kbn.matching.index.REBUILD_MIN", 200)
+    monkeypatch.setattr("kbn.matching.placement.REBUILD_MIN", 200)
     monkeypatch.setattr(renewal, "TAKEN_OVER", 40)
     monkeypatch.setattr(renewal, "ENTERED", 5)
     monkeypatch.setattr(renewal, "ARRANGED", 60)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbn.filters import Constraint, Filter, Notification
-from kbn.matching import Matcher, notification_table
+from kbn.matching import Matcher, notification_table, placement
 from kbn.matching import index as index_module
 from kbn.matching.kernels.rows import ROUND, SORTED_MAX
 from kbn.matching.matcher import subscriptions_of
@@ -28,7 +28,7 @@ def everything_in_the_trie(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_cheaper(weights: Any, members: Any, codes: Any) -> Any:
         return weights[:, 0] != weights[:, 0]
 
-    monkeypatch.setattr(index_module, "cheaper_in_slabs", none_cheaper)
+    monkeypatch.setattr(placement, "cheaper_in_slabs", none_cheaper)
     monkeypatch.setattr(index_module, "HITS_PER_ROW", 0)
 
 

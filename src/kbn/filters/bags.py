@@ -72,9 +72,27 @@ def bag_with_known_kinds(bag: Bag, ontology: Vocabulary) -> Bag:
     >>> bag_with_known_kinds(Bag("tea"), NO_ONTOLOGY)
     Bag('tea')
     """
-    if not (bag.bare or bag.prefixed):
+    if not (bag.bare or (bag.prefixed and _has_known_prefix(bag, ontology))):
         return bag
     return Bag.of(operand_with_known_kinds(item, ontology) for item in bag.items)
+
+
+def _has_known_prefix(bag: Bag, ontology: Vocabulary) -> bool:
+    """Whether some term in the bag may be written with a prefix that the ontology knows."""
+    prefixes: set[str] = set()
+    bags = [bag]
+    while bags:
+        for item in bags.pop().items:
+            if isinstance(item, Term):
+                prefixes.add(item.iri.partition(":")[0])
+            elif type(item) is Bag:
+                bags.append(item)
+            elif type(item) is Relation:
+                terms = (item.property, item.individual)
+                prefixes.update(term.iri.partition(":")[0] for term in terms)
+    # No term has such a name, so its prefix is expanded if it is known.
+    names = (f"{prefix}:\0" for prefix in prefixes)
+    return any(ontology.full_iri(name) != name for name in names)
 
 
 def operand_with_known_kinds(operand: Operand, ontology: Vocabulary) -> Operand:

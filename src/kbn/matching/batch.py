@@ -93,12 +93,13 @@ def find_batch(index: Index, table: pa.Table) -> Iterator[tuple[int, Array, Arra
     for start in range(0, encoded.rows, CHUNK):
         stop = min(start + CHUNK, encoded.rows)
         found, starts = _find_chunk(index, encoded, start, stop)
-        if (found & 1).any():
+        if kernels.batch.some_remain(found):
             codes = index.view().codes
             found, starts = index.bags.settled(encoded, start, found, starts, codes)
-        if (found & 1).any():
-            found, starts = _checked(index, encoded, start, found, starts)
-        yield start, found >> 1, starts
+            if kernels.batch.some_remain(found):
+                found, starts = _checked(index, encoded, start, found, starts)
+        found >>= 1  # in place: there may be millions
+        yield start, found, starts
 
 
 def match_table(held: IndexedSubscriptions, table: pa.Table, *, expand: bool) -> pa.Table:
@@ -191,13 +192,13 @@ def _checked(
     rows = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
     unchecked = np.flatnonzero(found & 1)
     candidates = list(zip(rows[unchecked].tolist(), (found[unchecked] >> 1).tolist(), strict=True))
-    memos = index.nested_answers(candidates, first, encoded.nested)
+    memos = index.residuals.nested_answers(candidates, first, encoded.nested)
     row, memo = -1, {}  # type: int, dict[int, bool]
     for position, (of_row, group) in zip(unchecked.tolist(), candidates, strict=True):
         if of_row != row:
             row, memo = of_row, memos.get(of_row, {})
             value_of = partial(encoded.value, first + row)
-        kept[position] = index.satisfies(group, value_of, memo)
+        kept[position] = index.residuals.satisfies(group, value_of, memo)
     sizes = np.bincount(rows[kept], minlength=starts.shape[0] - 1)
     return found[kept], np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 

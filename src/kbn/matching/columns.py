@@ -35,7 +35,7 @@ from kbn.matching.groups import Array
 from kbn.matching.nested_bags import NestedColumn, read_nested
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.text_search import Texts
-from kbn.matching.tokens import ValueIndex
+from kbn.matching.value_index import ValueIndex
 from kbn.ontology import Class, Individual, Property, Term
 
 TERM_KIND_METADATA = b"kbn"

@@ -156,7 +156,7 @@ class IndexedSubscriptions:
         took = renewal.go_on()
         if renewal.is_complete:
             self._renewal = None
-            self.index.become(renewal.index)
+            self.index.take_from(renewal.index)
             self.subscribers = renewal.subscribers
             self.shares = False
             self.version += 1

@@ -21,8 +21,8 @@ import numpy as np
 from kbn.matching.index import Index
 from kbn.matching.kernels.code import EMPTY
 from kbn.matching.kernels.lane import CELLS, PARTS_MAX, parts_of
-from kbn.matching.kernels.layout import bounds_on, local_masks
-from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB
+from kbn.matching.kernels.layout import CHECKS_MAX, bounds_on, local_masks
+from kbn.matching.kernels.slab import ALL_FAIL, DECIDED, NOBODY_FAILS, SLAB
 from kbn.matching.kernels.trie import TO_VERIFY
 from kbn.matching.lanes import POINTS_MAX, Lanes
 from kbn.matching.matcher import Matcher, subscriptions_of
@@ -357,17 +357,27 @@ class _SlabCheck:
         checks = self.slabs.checks[start:end]
         bounds = checks.view(np.float32)
         tokens = {int(token) for axis, token, _ in checks if axis == -1}
+        by_cell = {(DECIDED - int(axis), int(cell)) for axis, cell, _ in checks if axis <= DECIDED}
         ranges = {
             (int(axis), float(low), float(high))
             for axis, (_, low, high) in zip(checks[:, 0], bounds, strict=True)
-            if axis != -1
+            if axis >= 0
         }
         with np.errstate(over="ignore"):
             wanted = {(a, float(np.float32(b)), float(np.float32(c))) for a, b, c in code.ranges}
         assert tokens <= set(code.tokens) and ranges <= wanted, f"the checks of group {group}"
+        cells = self.slabs.lanes.token_cell
+        of_cell = {(int(cells[t]) >> 8, int(cells[t]) >> 1 & 63): t for t in code.tokens}
+        known = tokens | {of_cell.get(each, -1) for each in by_cell}
+        assert known <= set(code.tokens), f"the cells of the tokens of group {group}"
+        if whole and len(code.tokens) + len(code.ranges) > CHECKS_MAX:
+            assert not len(checks), f"all of group {group} is verified"
+        else:
+            some_left_out = len(by_cell) == CHECKS_MAX and checks[-1, 0] == -1
+            assert set(code.tokens) <= known or some_left_out, f"the tokens of group {group}"
+            assert ranges == wanted, f"the ranges of group {group} are checked"
         if not whole:
             assert set(code.tokens) <= tokens | decided, f"a token of group {group} is decided"
-            assert ranges == wanted, f"the ranges of group {group} are checked"
             assert not code.negatives and not code.residuals, f"group {group} is verified"
 
 

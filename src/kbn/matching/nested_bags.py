@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +34,10 @@ from kbn.matching.composites import KINDS, ORDERS, ordered_pair
 from kbn.matching.elements import OrderedValues, ordered_values, token_runs
 from kbn.matching.groups import Array, grown
 from kbn.matching.kernels.bags import PLACES_MAX
+from kbn.matching.kernels.nested import HOLDS, REFUTED, UNKNOWN
 from kbn.matching.kernels.views import NestedBags, NestedRule, Partners, TokenMasks
-from kbn.matching.tokens import ValueIndex
+from kbn.matching.text_search import Texts
+from kbn.matching.value_index import ValueIndex
 from kbn.ontology import Ontology
 
 _NO_RUNS = (np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64))
@@ -69,17 +72,22 @@ class NestedColumn:
         self._last = row, made
         return made
 
-    def view(self, rule: NestedCheck) -> NestedBags:
-        """What the kernels see."""
+    def counts(self, rows: Array) -> Array:
+        """How many inner bags each of these rows has."""
+        found: Array = self._row_start[rows + 1] - self._row_start[rows]
+        return found
+
+    def view(self, index: ValueIndex | None) -> NestedBags:
+        """What the kernels see: what the elements hit in an index or, without one, their order."""
         runs, ordered = _NO_RUNS, _NO_ORDER
-        if rule.index is None:
+        if index is None:
             if self._ordered is None:
                 self._ordered = _in_pairs(self._values)
             ordered = self._ordered
         else:
-            name = (id(rule.index), rule.index.version)
+            name = (id(index), index.version)
             if name not in self._runs:
-                self._runs[name] = token_runs(map(rule.index.hits, self._values))
+                self._runs[name] = _runs(index, self._values)
             runs = self._runs[name]
         return NestedBags(
             self._row_start, self._inner_start, self._codes, *runs,
@@ -119,6 +127,15 @@ def _values(texts: Sequence[str]) -> list[Any]:
     return [each if type(each) is str else value_from_json(each) for each in found]
 
 
+def _runs(index: ValueIndex, values: list[Any]) -> tuple[Array, Array, Array]:
+    """What each value hits; texts are searched together."""
+    if set(map(type, values)) == {str}:
+        found = index.text_hits(Texts(pa.array(values, pa.string())))
+        if found is not None:
+            return found
+    return token_runs(map(index.hits, values))
+
+
 def _in_pairs(values: list[Any]) -> OrderedValues:
     if set(map(type, values)) != {float}:
         return ordered_values(values)
@@ -128,12 +145,55 @@ def _in_pairs(values: list[Any]) -> OrderedValues:
 
 
 class NestedCheck:
-    """A residual constraint that kernels decide for rows of bags within bags."""
+    """A residual constraint that kernels decide for rows of bags within bags.
+
+    Where the numbers of inner bags tell, or are too large for kernels, elements are not looked at.
+    """
+
+    def __init__(self, kinds: _Kinds, groups: int, prepare: Callable[[], _Prepared]) -> None:
+        self._kinds = kinds
+        self._groups = groups
+        self._prepare = prepare
+
+    @cached_property
+    def prepared(self) -> _Prepared:
+        """What is wanted of the elements, made when it is first asked for."""
+        return self._prepare()
+
+    def decide(self, column: NestedColumn, rows: Array) -> Array:
+        """For each of the rows, which must be read, REFUTED, HOLDS or UNKNOWN."""
+        counts = column.counts(rows)
+        fit = _FITS[self._kinds.outer](counts, self._groups)
+        answers = np.where(fit, UNKNOWN, HOLDS if self._kinds.negated else REFUTED).astype(np.int8)
+        asked = np.flatnonzero(fit & (counts <= PLACES_MAX))
+        if asked.shape[0]:
+            answers[asked] = self.prepared.decide(column, rows[asked])
+        return answers
+
+
+class _Kinds(NamedTuple):
+    """The relations of a composite over a composite, and what is negated."""
+
+    outer: int
+    inner: int
+    negated: bool
+    inner_negated: bool
+
+
+# Whether a bag of so many elements can stand in a relation to one of so many others.
+_FITS: dict[int, Callable[[Array, int], Array]] = {
+    kernels.bags.SUPER: np.greater_equal,
+    kernels.bags.EQUAL: np.equal,
+    kernels.bags.SUB: np.less_equal,
+}
+
+
+class _Prepared:
+    """The wants of a rule, and room to work in."""
 
     def __init__(self, rule: NestedRule, index: ValueIndex | None, wants: int) -> None:
         self.index = index
         self._rule = rule
-        self._wants = wants
         groups = rule.group_start.shape[0] - 1
         self._bits = np.zeros(max(groups, 1), np.uint64)
         longest = max(int(np.diff(rule.group_start).max(initial=0)), groups, 1)
@@ -145,8 +205,7 @@ class NestedCheck:
         )
 
     def decide(self, column: NestedColumn, rows: Array) -> Array:
-        """For each of the rows, which must be read, REFUTED, HOLDS or UNKNOWN."""
-        view = column.view(self)
+        view = column.view(self.index)
         clock, at, mask = self._marks
         highest = int(view.tokens.max(initial=0)) + 1
         if at.shape[0] < highest:
@@ -176,28 +235,36 @@ def nested_check(
     if inner is None or split_bag_operator(inner[1]) is not None:
         return None
     operand = bag_with_known_kinds(constraint.operand, ontology)
-    groups = [item.items if type(item) is Bag else None for item in operand]
-    if operand.bare or any(group is None for group in groups):
+    groups = [item.items for item in operand if type(item) is Bag]
+    if operand.bare or len(groups) < len(operand):
         return None
-    items = [item for group in groups for item in group or ()]
+    kinds = _Kinds(KINDS[outer[0]], KINDS[inner[0]], negated, inner_negated)
+    return NestedCheck(kinds, len(groups), partial(_prepared, kinds, inner[1], groups, numbered))
+
+
+def _prepared(
+    kinds: _Kinds,
+    element: AnyOperator,
+    groups: list[tuple[Any, ...]],
+    numbered: Callable[[AnyOperator, Sequence[Any]], tuple[ValueIndex, list[int]]],
+) -> _Prepared:
     starts = np.zeros(len(groups) + 1, np.int64)
-    np.cumsum([len(group or ()) for group in groups], out=starts[1:])
-    kinds = (KINDS[outer[0]], KINDS[inner[0]], negated, inner_negated)
-    if inner[1] in ORDER_OPERATORS:
-        pairs = [sorted(ordered_pair(one) for one in group or ()) for group in groups]
+    np.cumsum([len(group) for group in groups], out=starts[1:])
+    if element in ORDER_OPERATORS:
+        pairs = [sorted(ordered_pair(one) for one in group) for group in groups]
         families = {family for group in pairs for family, _, _ in group}
         if len(families) == 1 and 0 not in families:
             bounds = np.array([value for group in pairs for _, value, _ in group], np.float64)
             rests = np.array([rest for group in pairs for _, _, rest in group], np.int64)
-            order, family = ORDERS[inner[1]], families.pop()
+            order, family = ORDERS[element], families.pop()
             none = np.zeros(0, np.int64)
-            return NestedCheck(
+            return _Prepared(
                 NestedRule(*kinds, order, family, starts, none, bounds, rests), None, 0
             )
-    index, wants = numbered(inner[1], items)
+    index, wants = numbered(element, [item for group in groups for item in group])
     no_bounds = np.zeros(0, np.float64), np.zeros(0, np.int64)
     rule = NestedRule(*kinds, 0, 0, starts, np.array(wants, np.int64), *no_bounds)
-    return NestedCheck(rule, index, max(wants, default=0) + 1)
+    return _Prepared(rule, index, max(wants, default=0) + 1)
 
 
 def _positive(operator: AnyOperator) -> tuple[AnyOperator, bool]:

@@ -26,7 +26,7 @@ from kbn.filters import (
 from kbn.matching.known_values import KNOWN_BYTES_MAX
 from kbn.matching.memos import Memory
 from kbn.matching.nested_bags import NestedCheck, nested_check
-from kbn.matching.tokens import MEMO_BYTES_MAX, ValueIndex
+from kbn.matching.value_index import MEMO_BYTES_MAX, ValueIndex
 from kbn.ontology import Ontology
 
 SMALL = 64

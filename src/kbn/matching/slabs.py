@@ -169,7 +169,7 @@ class Slabs:
         words = int((codes.start[members + 1] - codes.start[members]).sum())
         self.checks = grown(self.checks, self.check_count + words)
         layout.write_all_checks(
-            members, place, codes, lanes, self.check_start, self.checks,
+            members, place, slot_of_lane, codes, lanes, self.check_start, self.checks,
             self.checks.view(np.float32),
         )  # fmt: skip
         self._after_checks(place + members.shape[0], place + SLAB)

@@ -35,7 +35,7 @@ from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 from kbn.matching.subscribers import Subscribers
 from kbn.ontology import Ontology
 
-FORMAT = 5
+FORMAT = 6
 _PARTS = {
     "groups": (
         groups_module.ARRAYS,

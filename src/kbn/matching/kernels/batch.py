@@ -54,6 +54,15 @@ def merge_by_event(found, found_start, more, owner):
 
 
 @njit(cache=True)
+def some_remain(found):
+    """Whether some finding has residual constraints that are not yet decided (its lowest bit)."""
+    bits = np.int64(0)
+    for i in range(found.shape[0]):
+        bits |= found[i]
+    return bits & 1 == 1
+
+
+@njit(cache=True)
 def runs_of_pairs(left, right, count):
     """Pairs as runs: where those of each left number begin and end, and their right numbers."""
     bounds = np.zeros(count + 1, np.int64)

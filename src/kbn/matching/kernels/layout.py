@@ -19,7 +19,7 @@ from kbn.matching.kernels.code import (
     token_count,
 )
 from kbn.matching.kernels.lane import ALL_BITS, CELLS, PARTS_MAX, bits_between, cell_of, parts_of
-from kbn.matching.kernels.slab import ALL_FAIL, NOBODY_FAILS, SLAB, SLAB_WORDS
+from kbn.matching.kernels.slab import ALL_FAIL, DECIDED, NOBODY_FAILS, SLAB, SLAB_WORDS
 
 CHECKS_MAX = 8
 COARSE_ROWS = 9
@@ -195,8 +195,28 @@ def _known_row(rows, begun, row_count, row):
 
 
 @njit(cache=True)
-def write_checks(group, place, exact, codes, lanes, check_start, checks, checks_as_float):
-    """The checks of one filter: its ranges and the tokens that its rows do not decide."""
+def _slot_of(axis, slots, lanes):
+    lane = lanes.axis_lane[axis] if axis < lanes.axis_lane.shape[0] else -1
+    return slots[lane] if 0 <= lane < slots.shape[0] else -1
+
+
+@njit(cache=True)
+def _make_room(axis, first, at, slots, lanes, checks):
+    """Where a range goes among the checks first:at, in the order of their slots; it is free now."""
+    slot = _slot_of(axis, slots, lanes)
+    while at > first and _slot_of(checks[at - 1, 0], slots, lanes) > slot:
+        for k in range(3):
+            checks[at, k] = checks[at - 1, k]
+        at -= 1
+    return at
+
+
+@njit(cache=True)
+def write_checks(group, place, exact, slots, codes, lanes, check_start, checks, checks_as_float):
+    """The checks of one filter: its ranges, and its tokens, last those that its rows decide.
+
+    Of each lane, `slots` tells which one of the slab's it is; ranges come in their order.
+    """
     part_lane = np.empty(PARTS_MAX, np.int64)
     part_mask = np.empty(PARTS_MAX, np.uint64)
     part_token = np.empty(PARTS_MAX, np.int64)
@@ -219,28 +239,49 @@ def write_checks(group, place, exact, codes, lanes, check_start, checks, checks_
                 at += 1
             else:
                 whole = True
+    first = at
     position = first_range(words, start)
     for _ in range(range_count(header)):
         if at - begun < CHECKS_MAX:
-            checks[at, 0] = words[position] & 0xFFFFFF
-            checks_as_float[at, 1] = codes.as_float[position + 1]
-            checks_as_float[at, 2] = codes.as_float[position + 2]
+            axis = words[position] & 0xFFFFFF
+            here = _make_room(axis, first, at, slots, lanes, checks)
+            checks[here, 0] = axis
+            checks_as_float[here, 1] = codes.as_float[position + 1]
+            checks_as_float[here, 2] = codes.as_float[position + 2]
             at += 1
         else:
             whole = True
         position += 3
     if whole and token_count(header) + range_count(header) > CHECKS_MAX:
         at = begun
+    else:
+        at = _write_decided(part_token[:decided], at, lanes, checks)
     check_start[place] = begun << 1 | whole
     check_start[place + 1] = at << 1
 
 
 @njit(cache=True)
-def write_all_checks(members, place, codes, lanes, check_start, checks, checks_as_float):
+def _write_decided(tokens, at, lanes, checks):
+    """The checks of tokens that rows decide; those that are too many are verified."""
+    most = at + CHECKS_MAX
+    for token in tokens:
+        if token < 0:
+            continue
+        if at == most:
+            checks[at, 0], checks[at, 1], checks[at, 2] = -1, token, 0
+            return at + 1
+        cell = lanes.token_cell[token]
+        checks[at, 0], checks[at, 1], checks[at, 2] = DECIDED - (cell >> 8), (cell >> 1) & 63, 0
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def write_all_checks(members, place, slots, codes, lanes, check_start, checks, checks_as_float):
     """`write_checks` for the members of a slab that begins at `place`."""
     for i in range(members.shape[0]):
         write_checks(
-            members[i], place + i, True, codes, lanes, check_start, checks, checks_as_float
+            members[i], place + i, True, slots, codes, lanes, check_start, checks, checks_as_float
         )
 
 
@@ -268,5 +309,6 @@ def insert_one(group, place, codes, lanes, slabs):
                 slabs.rows[slabs.row_of[start + lane, 8 * coarse + 1], word] |= bit
     slabs.idle[slab, word] &= ~bit
     write_checks(
-        group, place, False, codes, lanes, slabs.check_start, slabs.checks, slabs.checks_as_float
-    )
+        group, place, False, np.zeros(0, np.int64), codes, lanes, slabs.check_start, slabs.checks,
+        slabs.checks_as_float,
+    )  # fmt: skip

@@ -179,7 +179,8 @@ def scan_one(hits, hit_count, covering, slabs, lanes, codes, stamps, points, fou
         for v in range(together):
             slab = visiting[begun + v]
             lane_count = slabs.lane_start[slab + 1] - slabs.lane_start[slab]
-            fail(rows, picked[v], lane_count, idle[slab], failed[v])
+            failed[v] = idle[slab]
+            fail(rows, picked[v], lane_count, failed[v])
         while count + TOGETHER * SLAB > found.shape[0]:
             found = grown(found)
         here = found[count:]
