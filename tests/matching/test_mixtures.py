@@ -16,7 +16,6 @@ from kbn.matching.kernels.slab import LANES_FIRST
 from kbn.matching.kernels.slab_one import TOGETHER
 from kbn.matching.matcher import subscriptions_of
 
-
 WIDE = 60
 """Attributes of which a slab has so many lanes that few are looked at for most notifications."""
 
