@@ -24,7 +24,7 @@ ROWS = [
     "lab",
     "spark",
     "transport simulation",
-    "management",
+    "management peering",
     "broker",
     "matching placement grouping",
     "filters",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         access,
         administration,
         content,
+        fields,
         store,
         wire,
     )
@@ -183,6 +184,7 @@ __all__ = [
     "decode_name",
     "decode_opening",
     "digest_of",
+    "fields",
     "is_warm",
     "node_effects",
     "node_events",

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, TypeVar, cast
 
-from msgspec import MsgspecError
+from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from kbn.broker.messages import (
-    AnyMessage,
     BetweenBrokers,
     Bye,
     Connect,
@@ -43,6 +42,7 @@ __all__ = [
     "decode_name",
     "decode_opening",
     "decode_to_client",
+    "decode_with",
     "encode",
 ]
 
@@ -56,7 +56,7 @@ class FrameError(RemotePeerError):
     """What arrived is no frame, or no message that may be said here."""
 
 
-def encode(message: AnyMessage) -> bytes:
+def encode(message: Struct) -> bytes:
     """The message as a frame; InvalidInputError for what has no form in bytes.
 
     >>> from kbn.broker.messages import Alive
@@ -144,43 +144,44 @@ class FrameReader:
 
 def decode_first(body: bytes) -> FirstMessage:
     """The message that opens a connection to a broker: a client's, or another broker's."""
-    return _decoded(_FIRST, body, "a first message")
+    return decode_with(_FIRST, body, "a first message")
 
 
 def decode_opening(body: bytes) -> FirstMessage | Who | Bye:
     """A first message, or the question for our name that may come before it, or a last word."""
-    return _decoded(_OPENING, body, "a first message")
+    return decode_with(_OPENING, body, "a first message")
 
 
 def decode_name(body: bytes) -> Who | Refused:
     """The answer to the question for a broker's name."""
-    return _decoded(_NAME, body, "a broker's name")
+    return decode_with(_NAME, body, "a broker's name")
 
 
 def decode_farewell(body: bytes) -> Bye | Refused:
     """The answer of a broker that was left."""
-    return _decoded(_FAREWELL, body, "a last word")
+    return decode_with(_FAREWELL, body, "a last word")
 
 
 def decode_from_client(body: bytes) -> FromClient:
     """What a client says to its broker."""
-    return _decoded(_FROM_CLIENT, body, "a client's message")
+    return decode_with(_FROM_CLIENT, body, "a client's message")
 
 
 def decode_to_client(body: bytes) -> ToClient:
     """What a broker says to its client."""
-    return _decoded(_TO_CLIENT, body, "a message to a client")
+    return decode_with(_TO_CLIENT, body, "a message to a client")
 
 
 def decode_between_brokers(body: bytes) -> BetweenBrokers:
     """What a broker says to its neighbour."""
-    return _decoded(_BETWEEN_BROKERS, body, "a broker's message")
+    return decode_with(_BETWEEN_BROKERS, body, "a broker's message")
 
 
 T = TypeVar("T")
 
 
-def _decoded(decoder: Decoder[T], body: bytes, expected: str) -> T:
+def decode_with(decoder: Decoder[T], body: bytes, expected: str) -> T:
+    """What a decoder makes of a body; FrameError for what it cannot be, with what was expected."""
     try:
         return decoder.decode(body)
     except (MsgspecError, UnicodeError, RecursionError, MemoryError, OverflowError) as error:

@@ -28,6 +28,7 @@ from kbn.cli import (
     policy_server,
     policy_watch,
     publish,
+    running_groups,
     status,
     store,
     subscribe,
@@ -98,12 +99,13 @@ app.command("subscribe", short_help="Print what a broker delivers, a JSON line e
 app.command("status", short_help="What a broker is doing: clients, neighbours, rates.")(
     status.status
 )
-app.command("groups", short_help="Group publishers by what they advertise.")(groups.groups)
 app.command("plan", short_help="Which cluster of an ontology lives on which broker.")(plan.plan)
 app.command("policy-server", short_help="Manage an overlay by policies.")(
     policy_server.policy_server
 )
 app.command("mib", short_help="What a policy server knows of its overlay.")(mib.mib)
+app.add_typer(running_groups.app, name="groups")
+running_groups.app.command("plan", short_help="Group the publishers of a file.")(groups.plan)
 app.add_typer(store.app, name="store")
 app.add_typer(access.app, name="access")
 policy.app.command("watch", short_help="Show what a policy server does, as it happens.")(

@@ -1,4 +1,4 @@
-"""`kbn groups`: advertisements in, clusters out, with their rates and the connections used."""
+"""`kbn groups plan`: advertisements in, clusters out, with their rates and the connections used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Order(StrEnum):
     RANDOM = "random"
 
 
-def groups(
+def plan(
     advertisements: Annotated[
         Path,
         typer.Argument(
@@ -68,8 +68,8 @@ def groups(
 
     \b
     Examples:
-      kbn groups publishers.jsonl --connections 12
-      kbn groups publishers.jsonl --strategy 3.1 --order random --json
+      kbn groups plan publishers.jsonl --connections 12
+      kbn groups plan publishers.jsonl --strategy 3.1 --order random --json
     """
     from kbn.grouping import WITHOUT_LIMITS, publisher_groups, read_advertisements
 

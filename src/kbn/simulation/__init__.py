@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kbn.simulation.client import SimulatedClient
+from kbn.simulation.group import SimulatedGroup, SimulatedPeer
 from kbn.simulation.managed import ManagedNetwork, ManagedPublisher
 from kbn.simulation.network import Network
 
@@ -11,4 +12,6 @@ __all__ = [
     "ManagedPublisher",
     "Network",
     "SimulatedClient",
+    "SimulatedGroup",
+    "SimulatedPeer",
 ]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kbn.transport.ending import at_end_of_stdin, end, until_told
     from kbn.transport.feed import Delivery, Feed
     from kbn.transport.garbage import GarbageSearch
+    from kbn.transport.group_coordinator import CoordinatorServer
+    from kbn.transport.group_peer import GroupDelivery, GroupFeed, GroupPeer, connect_group
     from kbn.transport.item import Item
     from kbn.transport.logs import set_up
     from kbn.transport.managed_processes import Companion, ManagedOverlay
@@ -42,10 +44,14 @@ __all__ = [
     "BrokerServer",
     "Client",
     "Companion",
+    "CoordinatorServer",
     "Delivery",
     "EntryAt",
     "Feed",
     "GarbageSearch",
+    "GroupDelivery",
+    "GroupFeed",
+    "GroupPeer",
     "Item",
     "LinkTo",
     "Listen",
@@ -68,6 +74,7 @@ __all__ = [
     "at_end_of_stdin",
     "client_tls",
     "connect",
+    "connect_group",
     "connect_sync",
     "end",
     "load_topology",
@@ -91,6 +98,11 @@ __getattr__ = on_first_use(
         "EntryAt": "kbn.transport.access_review",
         "review_access": "kbn.transport.access_review",
         "BrokerServer": "kbn.transport.server",
+        "CoordinatorServer": "kbn.transport.group_coordinator",
+        "GroupDelivery": "kbn.transport.group_peer",
+        "GroupFeed": "kbn.transport.group_peer",
+        "GroupPeer": "kbn.transport.group_peer",
+        "connect_group": "kbn.transport.group_peer",
         "Client": "kbn.transport.client",
         "Companion": "kbn.transport.managed_processes",
         "Delivery": "kbn.transport.feed",

@@ -73,10 +73,11 @@ def connect(
         on_ontology=on_ontology,
         on_unknown_term=on_unknown_term,
     )
-    return Client(url, name or _some_name(), options)
+    return Client(url, name or some_name(), options)
 
 
-def _some_name() -> str:
+def some_name() -> str:
+    """A name for one who needs none."""
     try:
         user = getuser()
     except (OSError, KeyError):

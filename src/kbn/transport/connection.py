@@ -11,7 +11,9 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
-from kbn.broker import AnyMessage, FrameError, FrameReader, wire
+from msgspec import Struct
+
+from kbn.broker import FrameError, FrameReader, wire
 from kbn.errors import InvalidInputError
 
 # Above this the owner is told that the other side does not read; below a quarter, that it does.
@@ -101,12 +103,12 @@ class Connection(asyncio.Protocol):
 
     # What the owner calls.
 
-    def send(self, message: AnyMessage) -> None:
+    def send(self, message: Struct) -> None:
         """Have a message written at the next flush."""
         self._out.append(wire.encode(message))
 
     def send_all(
-        self, messages: Iterable[AnyMessage], encode: Callable[[AnyMessage], bytes] = wire.encode
+        self, messages: Iterable[Struct], encode: Callable[[Struct], bytes] = wire.encode
     ) -> list[InvalidInputError]:
         """Write messages at once; why those were left out that have no form in bytes."""
         problems, out = [], self._out

@@ -84,12 +84,13 @@ def metrics_text(
         _of_neighbours(status["neighbours"]),
         _of_turns(status["turns"], times),
         _of_commits(commits),
-        _of_process(),
+        process_metrics(),
     )
     return "\n".join(line for family in families for line in family) + "\n"
 
 
-def _family(name: str, kind: str, help: str, samples: Samples) -> Iterator[str]:
+def family(name: str, kind: str, help: str, samples: Samples) -> Iterator[str]:
+    """The lines of one metric."""
     yield f"# HELP {name} {help}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
@@ -108,17 +109,17 @@ def _escaped(text: str) -> str:
 
 
 def _gauge(name: str, help: str, value: float) -> Iterator[str]:
-    return _family(name, "gauge", help, [({}, value)])
+    return family(name, "gauge", help, [({}, value)])
 
 
 def _counters(counts: Mapping[str, int]) -> Iterator[str]:
     for name, help in COUNTED.items():
-        yield from _family(f"kbn_{name}_total", "counter", help, [({}, counts.get(name, 0))])
+        yield from family(f"kbn_{name}_total", "counter", help, [({}, counts.get(name, 0))])
 
 
 def _of_table(status: Mapping[str, Any], healthy: bool) -> Iterator[str]:
     about = {"broker": status["broker"], "routing": status["routing"]}
-    yield from _family("kbn_broker_info", "gauge", "What this broker is.", [(about, 1)])
+    yield from family("kbn_broker_info", "gauge", "What this broker is.", [(about, 1)])
     yield from _gauge("kbn_healthy", "Whether /health says ok.", int(healthy))
     yield from _gauge("kbn_connections", "Open connections.", status["connections"])
     yield from _gauge("kbn_subscriptions", "Entries of the routing table.", status["subscriptions"])
@@ -127,7 +128,7 @@ def _of_table(status: Mapping[str, Any], healthy: bool) -> Iterator[str]:
 
 
 def _of_clients(totals: Mapping[str, int]) -> Iterator[str]:
-    yield from _family(
+    yield from family(
         "kbn_clients", "gauge", "Clients, attached or kept while they are away.",
         [({"state": state}, totals[state]) for state in ("connected", "away")],
     )  # fmt: skip
@@ -143,7 +144,7 @@ def _of_clients(totals: Mapping[str, int]) -> Iterator[str]:
 
 
 def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield from _family(
+    yield from family(
         "kbn_neighbour", "gauge", "A neighbour: what it is to us, and how it stands.",
         [
             ({"name": each["broker"], "role": each["role"], "state": state_of(each)}, 1)
@@ -153,7 +154,7 @@ def _of_neighbours(links: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for name, (kind, help) in OF_NEIGHBOURS.items():
         samples = [({"name": each["broker"]}, each[name]) for each in links]
         suffix = "_total" if kind == "counter" else ""
-        yield from _family(f"kbn_neighbour_{name}{suffix}", kind, help, samples)
+        yield from family(f"kbn_neighbour_{name}{suffix}", kind, help, samples)
 
 
 def state_of(link: Mapping[str, Any]) -> str:
@@ -176,7 +177,7 @@ def _of_turns(turns: Mapping[str, Any], times: TurnTimes) -> Iterator[str]:
     yield _sample(f"{name}_sum", {}, turns["work"])
     yield _sample(f"{name}_count", {}, turns["count"])
     yield from _gauge("kbn_turn_work_max", "What the largest turn did.", turns["largest"])
-    yield from _family(
+    yield from family(
         "kbn_turn_cpu_seconds_total", "counter", "CPU time of turns.", [({}, times.total_s)]
     )
     yield from _gauge("kbn_turn_cpu_seconds_max", "CPU time of the longest.", times.largest_s)
@@ -194,13 +195,14 @@ def _of_commits(commits: CommitTimer) -> Iterator[str]:
     yield _sample(f"{name}_count", {}, reached)
 
 
-def _of_process() -> Iterator[str]:
+def process_metrics() -> Iterator[str]:
+    """What any process of ours says of itself."""
     import psutil
 
     process = psutil.Process(os.getpid())
     used = process.cpu_times()
     yield from _gauge("process_resident_memory_bytes", "Memory in use.", process.memory_info().rss)
-    yield from _family(
+    yield from family(
         "process_cpu_seconds_total", "counter", "Processor time used.",
         [({}, used.user + used.system)],
     )  # fmt: skip

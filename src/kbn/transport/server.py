@@ -20,8 +20,9 @@ from random import Random
 from time import thread_time
 from typing import Any, assert_never
 
+from msgspec import Struct
+
 from kbn.broker import (
-    AnyMessage,
     Broker,
     FrameError,
     Node,
@@ -308,7 +309,7 @@ class BrokerServer:
         elif waiting:
             self._events.append(report(id, waiting))  # it can wait for the next turn
 
-    def _encode_older(self, message: AnyMessage) -> bytes:
+    def _encode_older(self, message: Struct) -> bytes:
         """A frame in the version before; no bytes when that has no such message."""
         body = self.node.settings.wire.older(wire.encode(message)[wire.HEADER_BYTES :])
         return b"" if body is None else len(body).to_bytes(wire.HEADER_BYTES, "big") + body
