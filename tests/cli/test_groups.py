@@ -1,4 +1,4 @@
-"""`kbn groups` over a file of advertisements."""
+"""`kbn groups plan` over a file of advertisements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert main(["groups", *arguments, "--json"]) == 0
+    assert main(["groups", "plan", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -63,7 +63,7 @@ def test_strategies_without_limits_pass_over_them(
 
 
 def test_people_get_a_table(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["groups", str(file), "-s", "3.1", "-c", "2"]) == 0
+    assert main(["groups", "plan", str(file), "-s", "3.1", "-c", "2"]) == 0
     out = capsys.readouterr().out
     assert "A+D, D" in out and "25.0%" in out and "2 of 3" in out
 

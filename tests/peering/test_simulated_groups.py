@@ -20,15 +20,17 @@ def values(peer: SimulatedPeer, attribute: str = "price") -> list[object]:
     return [each.notification[attribute] for each in peer.arrived]
 
 
-def publish(group: SimulatedGroup, sender: SimulatedPeer, numbers: range, gap_s: float = 0.02) -> None:
+def publish(
+    group: SimulatedGroup, sender: SimulatedPeer, numbers: range, gap_s: float = 0.02
+) -> None:
     for number in numbers:
         sender.publish({"price": number})
         group.run_for(gap_s)
 
 
-def a_group(seed: int, readers: int = 12, slots: int = 2) -> tuple[
-    SimulatedGroup, SimulatedPeer, list[SimulatedPeer]
-]:
+def a_group(
+    seed: int, readers: int = 12, slots: int = 2
+) -> tuple[SimulatedGroup, SimulatedPeer, list[SimulatedPeer]]:
     group = SimulatedGroup(seed, skewed)
     sender = group.peer("sender")
     sender.advertise(["price"])
@@ -104,6 +106,23 @@ def test_peers_go_on_without_a_coordinator_and_it_moves_nobody_when_it_is_back(s
     publish(group, sender, range(100, 300))
     group.run_for(5.0)
     assert parents(group) == before
+    assert all(values(peer) == list(range(300)) for peer in peers)
+
+
+def test_a_standby_takes_over_and_moves_nobody(seed: int) -> None:
+    group, sender, peers = a_group(seed)
+    standby = group.start_coordinator("standby", standby_of="kbn://coordinator:1", learn_s=3.0)
+    group.run_for(2.0)
+    before, former = parents(group), group.coordinator
+    late = group.peer("late", coordinators=("standby", "coordinator"))
+    group.run_for(2.0)
+    assert late.core.is_joined and late.name in group.core.peers  # the standby sent it on
+    group.kill(former)
+    publish(group, sender, range(300))
+    group.run_for(3.0)
+    group.coordinator = standby
+    assert parents(group) == before
+    assert late.name in group.core.peers
     assert all(values(peer) == list(range(300)) for peer in peers)
 
 

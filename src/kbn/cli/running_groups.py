@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kbn.cli.broker import Tls
-from kbn.cli.connecting import Credentials
+from kbn.cli.connecting import Credentials, Token
 from kbn.cli.groups import Strategy
 from kbn.cli.logs import Logs
 from kbn.cli.notification_texts import notification_texts, read_notification
@@ -110,6 +110,13 @@ def coordinate(
         Path | None,
         typer.Option("--access", metavar="FILE", help="The access file: who may join and do what."),
     ] = None,
+    standby_of: Annotated[
+        str | None,
+        typer.Option(
+            "--standby-of", metavar="URL", help="Take over when the coordinator there is gone."
+        ),
+    ] = None,
+    token: Token = "",
     tls: Tls,
     metrics_port: Annotated[
         int | None,
@@ -139,9 +146,11 @@ def coordinate(
 
     from kbn.broker import AllowAll
     from kbn.peering import CoordinatorSettings
-    from kbn.transport import AccessFile, CoordinatorServer, Listen, Watch
+    from kbn.transport import AccessFile, CoordinatorServer, Listen, Watch, parse_url
 
     tls.check()
+    if standby_of is not None:
+        parse_url(standby_of)
     known_as = name or f"{socket.gethostname()}-{port or os.getpid()}"
     logs.set_up(known_as)
     listen = Listen(host, port, tls.for_clients(), tls.for_links())
@@ -152,6 +161,8 @@ def coordinate(
         None if strategy.value in ("1", "2") else connections,
         AllowAll() if access is None else AccessFile(access),
         listen.checks_certificates,
+        standby_of=standby_of or "",
+        token=token,
     )
     watch = Watch(metrics_host, metrics_port, _announcer(known_as, as_json))
 
@@ -419,6 +430,10 @@ def _share(text: str) -> float:
 @with_options
 def status(
     *,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE", help="Draw the trees in this HTML file."),
+    ] = None,
     membership: Membership,
     as_json: AsJson = False,
 ) -> None:
@@ -430,6 +445,7 @@ def status(
     Examples:
       kbn groups status
       kbn groups status --url kbn://127.0.0.1:7430 --json
+      kbn groups status --page group.html
     """
 
     async def ask() -> dict[str, Any]:
@@ -437,10 +453,58 @@ def status(
             return await peer.facts()
 
     facts = asyncio.run(ask())
+    if page is not None:
+        page.write_text(group_page(facts), encoding="utf-8")
+        remark(f"written to {page}")
     if as_json:
         print_json(facts)
     else:
         _print_status(facts)
+
+
+KEPT, BROKEN, UNBOUNDED = "#2a9d4a", "#d62728", "#8a8a8a"
+
+
+def group_page(facts: dict[str, Any]) -> str:
+    """A group as a page: a tree for each cluster, bounds that are kept in green."""
+    from kbn.pages import Section, TreeNode, tree_drawing, whole_page
+    from kbn.pages import facts as facts_block
+
+    of_peer: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in facts["subscriptions"]:
+        for number in each["clusters"]:
+            of_peer.setdefault((each["peer"], number), []).append(each)
+    sections = []
+    for cluster in facts["clusters"]:
+        nodes = []
+        for member in cluster["members"]:
+            wanted = of_peer.get((member["peer"], cluster["number"]), [])
+            nodes.append(TreeNode(member["peer"], member["parent"], _colour(wanted), _note(wanted)))
+        summary = {
+            "publishers": len(cluster["publishers"]),
+            "members": len(cluster["members"]),
+            "depth": cluster["depth"],
+            "false positives": f"{cluster['false_positive_rate']:.1%}",
+        }
+        blocks = [facts_block(summary), tree_drawing(nodes)]
+        sections.append(Section(f"Cluster {cluster['number']}", blocks))
+    lead = "<p>Green: the bound is kept. Red: it is not. Grey: none was asked for.</p>"
+    return whole_page(f"Group of {facts['coordinator']}", sections, lead=lead)
+
+
+def _colour(wanted: list[dict[str, Any]]) -> str:
+    bounded = [each for each in wanted if each["within_s"] is not None]
+    if not bounded:
+        return UNBOUNDED
+    return KEPT if all(each["state"] == "admitted" for each in bounded) else BROKEN
+
+
+def _note(wanted: list[dict[str, Any]]) -> str:
+    return "; ".join(
+        f"{each['filter']}: {each['state']}, predicted {_percent(each['predicted'])}, "
+        f"measured {_percent(each['measured']) or 'nothing yet'}"
+        for each in wanted
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -14,10 +14,12 @@ from kbn.pages.html import (
     whole_page,
 )
 from kbn.pages.plots import bars, lines
+from kbn.pages.trees import TreeNode, tree_drawing
 
 __all__ = [
     "MEDIA_TYPES",
     "Section",
+    "TreeNode",
     "bars",
     "facts",
     "figures",
@@ -26,5 +28,6 @@ __all__ = [
     "plots",
     "shown",
     "tables_beside",
+    "tree_drawing",
     "whole_page",
 ]

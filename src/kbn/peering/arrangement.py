@@ -12,18 +12,20 @@ members of the tree; then it joins it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Filter
-from kbn.grouping import Bound, Combination, MeasuredLinks, Moves
+from kbn.grouping import Bound, Combination, Groups, MeasuredLinks, Moves
 from kbn.peering.cluster import PUBLISHERS_MEASURED, SOURCE, Cluster, Joining
 from kbn.peering.messages import DELAY_MAX_S, Promise, State
-from kbn.peering.open_groups import OpenGroups
 
-MEASURE_S = 2.0
+MEASURE_S = 5.0
+SAMPLES_MIN = 48
+"""With fewer measurements of a link nothing near 95 % can be promised."""
 CANDIDATES = 8
 RECENT_MAX = 4000
 JUDGED_MIN = 200
@@ -90,7 +92,7 @@ class Arrangement:
     """Who is in which cluster, and who feeds whom."""
 
     def __init__(self, strategy: str = "4") -> None:
-        self.groups = OpenGroups(strategy)
+        self.groups = Groups(strategy=strategy)
         self.links = MeasuredLinks(value_max=DELAY_MAX_S)
         self.clusters: dict[int, Cluster] = {}
         self.subscribers: dict[str, Subscriber] = {}
@@ -99,6 +101,9 @@ class Arrangement:
         self._wanting: dict[Combination, dict[tuple[str, int], None]] = {}
         self._cluster_of: dict[Combination, int | None] = {}
         self._arrived = 0
+        self._known_as: dict[int, int] = {}
+        self._to_restore: dict[int, list[tuple[str, str, Bound | None, int]]] = {}
+        self.held: dict[tuple[str, int], str] = {}  # peer and cluster: its parent, as it says
         self._changes = Changes()
         self.now = 0.0  # whoever calls us says what time it is
 
@@ -222,11 +227,12 @@ class Arrangement:
         """Follow the clusters: combinations may be in others now, publishers send to others."""
         moved = False
         for combination in self._wanting:
-            number = self.groups.cluster_of(combination)
+            number = self._number_of(combination)
             if combination not in self._cluster_of or self._cluster_of[combination] != number:
                 self._cluster_of[combination] = number
                 moved = True
-        for name, numbers in self.groups.connections.items():
+        for name, used in self.groups.connections.items():
+            numbers = tuple(self._public(number) for number in used)
             if self.sending.get(str(name)) != numbers:
                 self.sending[str(name)] = numbers
                 self._changes.sending.add(str(name))
@@ -238,6 +244,51 @@ class Arrangement:
         for subscriber in [*self.subscribers.values()]:
             if self._clusters_for(subscriber).keys() != subscriber.clusters.keys():
                 self._join_clusters(subscriber)
+
+    def _number_of(self, combination: Combination) -> int | None:
+        number = self.groups.cluster_of(combination)
+        return None if number is None else self._public(number)
+
+    def _public(self, number: int) -> int:
+        """The number that peers know a cluster by: another, if a former coordinator made it."""
+        if number not in self._known_as:
+            taken = set(self._known_as.values())
+            self._known_as[number] = number if number not in taken else max(taken) + 1
+        return self._known_as[number]
+
+    def restore_numbers(self, held: Iterable[tuple[Combination, int]]) -> None:
+        """Call clusters by the numbers under which peers are in them."""
+        votes: dict[int, Counter[int]] = {}
+        for combination, known_as in held:
+            number = self.groups.cluster_of(combination)
+            if number is not None:
+                votes.setdefault(number, Counter())[known_as] += 1
+        self._known_as = {}
+        taken: set[int] = set()
+        for number, counts in sorted(votes.items(), key=lambda each: -each[1].total()):
+            free = [known_as for known_as, _ in counts.most_common() if known_as not in taken]
+            if free:
+                self._known_as[number] = free[0]
+                taken.add(free[0])
+        self._regroup()
+
+    def restore_places(self) -> None:
+        """Have those be where they say they are who came since `held` was set."""
+        to_restore, self._to_restore, self.held = self._to_restore, {}, {}
+        for number, told in to_restore.items():
+            cluster = self.clusters[number]
+            for peer, parent, _, _ in told:
+                cluster.links.assume(peer, [parent])
+            cluster.tree.restore(told)
+            self._moved(cluster, cluster.tree.attach_waiting())
+            self._adopt(cluster)
+            for peer, _, _, _ in told:
+                self._changes.placed[peer, number] = None
+                self._changes.promised[peer] = None
+                others = [str(cluster.tree.parent_of(peer))]
+                if cluster.is_root(peer):
+                    others = self._publishers_to_measure(cluster)
+                self._ask_to_measure(cluster, peer, others)
 
     def _set_publishers(self, cluster: Cluster) -> None:
         there = tuple(name for name, numbers in self.sending.items() if cluster.number in numbers)
@@ -313,6 +364,11 @@ class Arrangement:
             cluster = self.clusters[number] = Cluster.empty(number, self.links)
             self._set_publishers(cluster)
         name, bound = subscriber.name, self._bound_in(subscriber, number)
+        held = self.held.get((name, number))
+        if held is not None:
+            told = (name, held, bound, subscriber.clusters[number])
+            self._to_restore.setdefault(number, []).append(told)
+            return
         wanted = self._to_measure(cluster, name, bound)
         joining = Joining(bound, subscriber.clusters[number], self.now + MEASURE_S, tuple(wanted))
         if not wanted:
@@ -365,12 +421,12 @@ class Arrangement:
 
     def measured(self, name: str, links: Iterable[tuple[str, tuple[float, ...]]]) -> None:
         """A peer reports delays from others to it; InvalidInputError for impossible ones."""
-        others = []
+        counted = []
         for other, samples in links:
             if other != name:
                 self.links.report(name, other, samples)
-                others.append(other)
-        if not others:
+                counted.append((other, len(samples)))
+        if not counted:
             return
         for cluster in self.clusters.values():
             if name in cluster.tree or name in cluster.joining:
@@ -378,12 +434,13 @@ class Arrangement:
                 if name in cluster.tree:
                     cluster.tree.measured_again([name])
                     self._changes.promised[name] = None
-            for joiner in {name, *others} & cluster.joining.keys():
-                self._join_if_measured(cluster, joiner)
+            if name in cluster.joining:
+                cluster.joining[name].samples.update(dict(counted))
+                self._join_if_measured(cluster, name)
 
     def _join_if_measured(self, cluster: Cluster, name: str) -> None:
         joining = cluster.joining[name]
-        if not cluster.links.unmeasured(name, joining.candidates):
+        if all(joining.samples[other] >= SAMPLES_MIN for other in joining.candidates):
             del cluster.joining[name]
             cluster.links.changed([name])
             self._join(cluster, name, joining)

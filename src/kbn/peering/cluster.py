@@ -11,6 +11,7 @@ is taken to be as slow as the slowest known link of that peer, until it is measu
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -116,6 +117,7 @@ class Joining:
     slots: int
     until: float
     candidates: tuple[str, ...]
+    samples: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)

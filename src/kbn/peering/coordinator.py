@@ -11,7 +11,8 @@ it says that it is lost, too, or after `GONE_S`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -20,6 +21,7 @@ from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Subscription
 from kbn.peering import effects, messages
 from kbn.peering.arrangement import Arrangement, Wanted, bound_of
+from kbn.peering.cluster import SOURCE
 from kbn.peering.effects import Effect
 from kbn.peering.limits import Bucket
 from kbn.peering.summary import filter_text, read_filter
@@ -31,6 +33,9 @@ STRANGER_S = 5.0
 LEARN_S = 1.5
 REPAIR_S = 2.0
 UNREACHABLE_S = 1.0
+TAKEOVER_S = 1.0
+STANDBYS_MAX = 16
+PRIMARY = "primary"
 PROBE_S = 0.5
 MESSAGES_RATE, MESSAGES_BURST = 200.0, 2000.0
 PEERS_MAX = 100_000
@@ -39,7 +44,11 @@ HEARD_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorSettings:
-    """What a coordinator goes by; `new_key` makes the key of the group, when there is none yet."""
+    """What a coordinator goes by; `new_key` makes the key of the group, when there is none yet.
+
+    A standby waits until the coordinator at `standby_of` is gone. `url` is where peers then find
+    it, `token` says there who it is.
+    """
 
     name: str
     new_key: Callable[[], str]
@@ -48,6 +57,9 @@ class CoordinatorSettings:
     authorizer: Authorizer = field(default_factory=AllowAll)
     checks_certificates: bool = False
     learn_s: float = LEARN_S
+    url: str = ""
+    standby_of: str = ""
+    token: str = ""
 
 
 @dataclass(slots=True)
@@ -79,6 +91,17 @@ class _Caller:
     opened_at: float
     certificate: str | None = None
     peer: str = ""
+    standby: str = ""
+
+
+@dataclass(slots=True)
+class _Primary:
+    """The coordinator that a standby waits for."""
+
+    lost_at: float
+    connection: int | None = None
+    is_dialling: bool = False
+    heard_at: float = 0.0
 
 
 class Coordinator:
@@ -97,6 +120,7 @@ class Coordinator:
         self.key = ""
         self.standbys: tuple[str, ...] = ()
         self._callers: dict[int, _Caller] = {}
+        self._primary: _Primary | None = None
         self._learning_until: float | None = None
         self._held: dict[str, messages.Holding] = {}
         self._waiting: list[tuple[str, messages.Advertise | messages.Want]] = []
@@ -109,12 +133,17 @@ class Coordinator:
     def start(self, now: float) -> list[Effect]:
         """Begin: listen first to those who may know a former coordinator's arrangement."""
         self._now = now
-        self._learning_until = now + self.settings.learn_s
+        if self.settings.standby_of:
+            self._primary = _Primary(now)
+        else:
+            self._learning_until = now + self.settings.learn_s
         return self.tick(now)
 
     def opened(
         self, connection: int, key: str | None, now: float, certificate: str | None = None
     ) -> list[Effect]:
+        if key is not None:
+            return self._do(now, lambda: self._reached_primary(connection))
         bucket = Bucket(MESSAGES_RATE, MESSAGES_BURST, now)
         self._callers[connection] = _Caller(connection, bucket, now, certificate)
         return []
@@ -130,6 +159,8 @@ class Coordinator:
         return self._do(now, lambda: self._closed(connection))
 
     def dial_failed(self, key: str, reason: str, now: float) -> list[Effect]:
+        if self._primary is not None:
+            self._primary.is_dialling = False
         return []
 
     def tick(self, now: float) -> list[Effect]:
@@ -137,8 +168,8 @@ class Coordinator:
 
     @property
     def is_learning(self) -> bool:
-        """Whether it still listens only."""
-        return self._learning_until is not None
+        """Whether it still listens only, or stands by."""
+        return self._learning_until is not None or self._primary is not None
 
     def _do(self, now: float, act: Callable[[], None]) -> list[Effect]:
         self._now = self.arrangement.now = now
@@ -159,11 +190,16 @@ class Coordinator:
     def _received(self, connection: int, body: bytes) -> None:
         caller = self._callers.get(connection)
         if caller is None:
+            if self._primary is not None and connection == self._primary.connection:
+                self._primary.heard_at = self._now
             return
         if not caller.bucket.takes(self._now):
             self._refuse(caller, "you send too much: fewer messages a second")
             return
         try:
+            if caller.standby:
+                self._echo_standby(caller, decode_to_coordinator(body))
+                return
             if not caller.peer:
                 self._introduced(caller, decode_first(body))
                 return
@@ -182,7 +218,13 @@ class Coordinator:
         self._closed(caller.connection)
 
     def _closed(self, connection: int) -> None:
+        if self._primary is not None and connection == self._primary.connection:
+            self._primary.connection, self._primary.lost_at = None, self._now
+            return
         caller = self._callers.pop(connection, None)
+        if caller is not None and caller.standby:
+            self._standbys_changed()
+            return
         peer = None if caller is None else self.peers.get(caller.peer)
         if peer is not None and peer.connection == connection:
             peer.connection = None
@@ -199,11 +241,34 @@ class Coordinator:
             case messages.Join():
                 self._join(caller, first)
             case messages.Mirror():
-                self._refuse(caller, "this coordinator has no standbys")
+                self._mirror(caller, first)
             case _:
                 assert_never(first)
 
+    def _mirror(self, caller: _Caller, mirror: messages.Mirror) -> None:
+        """A standby reports."""
+        permission = self.settings.authorizer.admit(mirror.name, mirror.token)
+        if permission is None or not permission.manage:
+            self._refuse(caller, f"{mirror.name!r} may not stand by: it takes the right `manage`")
+            return
+        if self.settings.checks_certificates and caller.certificate != mirror.name:
+            self._refuse(caller, f"your certificate is not that of {mirror.name!r}")
+            return
+        caller.standby = mirror.url
+        self._standbys_changed()
+
+    def _standbys_changed(self) -> None:
+        found = dict.fromkeys(each.standby for each in self._callers.values() if each.standby)
+        self.standbys = tuple(found)[:STANDBYS_MAX]
+        for peer in self.peers.values():
+            self._send(peer, messages.Standbys(self.standbys))
+
     def _join(self, caller: _Caller, join: messages.Join) -> None:
+        if self._primary is not None:
+            self._out.append(
+                effects.Send(caller.connection, messages.StandingBy(self.settings.standby_of))
+            )
+            return
         if join.version != messages.VERSION:
             self._refuse(
                 caller, f"version {join.version} of the protocol; ours is {messages.VERSION}"
@@ -349,9 +414,46 @@ class Coordinator:
             return
         peer.lost_since.setdefault((number, parent), self._now)
 
+    # Standing by.
+
+    def _reached_primary(self, connection: int) -> None:
+        if self._primary is None:
+            self._out.append(effects.Close(connection))
+            return
+        self._primary.connection, self._primary.is_dialling = connection, False
+        self._primary.heard_at = self._now
+        known = self.settings
+        mirror = messages.Mirror(messages.VERSION, known.name, known.token, known.url)
+        self._out.append(effects.Send(connection, mirror))
+
+    def _echo_standby(self, caller: _Caller, message: messages.ToCoordinator) -> None:
+        if isinstance(message, messages.Probe):
+            echo = messages.Echo(message.number, message.sent_at, self._now)
+            self._out.append(effects.Send(caller.connection, echo))
+
+    def _stand_by(self, primary: _Primary) -> None:
+        """Ask whether the other is there; take over when it is not for long enough."""
+        if primary.connection is not None:
+            if self._now - primary.heard_at > SILENT_S:
+                self._out.append(effects.Close(primary.connection))
+                primary.connection, primary.lost_at = None, self._now
+            elif self._now >= self._repair_at:
+                self._repair_at = self._now + PROBE_S
+                self._out.append(effects.Send(primary.connection, messages.Probe(0, self._now)))
+        elif self._now - primary.lost_at > TAKEOVER_S:
+            self._note(f"{self.settings.standby_of} is gone: {self.settings.name} takes over", True)
+            self._primary = None
+            self._learning_until = self._now + self.settings.learn_s
+        elif not primary.is_dialling:
+            primary.is_dialling = True
+            self._out.append(effects.Dial(PRIMARY, self.settings.standby_of))
+
     # Time.
 
     def _tick(self) -> None:
+        if self._primary is not None:
+            self._stand_by(self._primary)
+            return
         if self._learning_until is not None:
             if self._now < self._learning_until:
                 return
@@ -367,7 +469,7 @@ class Coordinator:
             else:
                 self._move_from_unreachable(peer)
         for caller in [*self._callers.values()]:
-            if not caller.peer and self._now - caller.opened_at > STRANGER_S:
+            if not caller.peer and not caller.standby and self._now - caller.opened_at > STRANGER_S:
                 self._refuse(caller, "you did not say who you are")
         if self._now >= self._repair_at:
             self._repair_at = self._now + REPAIR_S
@@ -398,12 +500,48 @@ class Coordinator:
             if isinstance(message, messages.Advertise)
         ]
         publishers.sort(key=lambda each: self._held_arrival(each[0]))
-        wants = [each for each in self._waiting if isinstance(each[1], messages.Want)]
+        wants = [
+            (name, message) for name, message in self._waiting if isinstance(message, messages.Want)
+        ]
         self._waiting = []
-        for name, message in [*publishers, *wants]:
+        for name, advertised in publishers:
             if name in self.peers:
-                self._asked(self.peers[name], message)
+                self._asked(self.peers[name], advertised)
+        self.arrangement.restore_numbers(self._held_combinations(wants))
+        self.arrangement.held = {
+            (name, each.cluster): SOURCE if each.from_source else each.parents[0]
+            for name, holding in self._held.items()
+            for each in holding.held
+            if each.parents
+        }
+        for name, wanted in wants:
+            if name in self.peers:
+                self._asked(self.peers[name], wanted)
+        self.arrangement.restore_places()
+        for name, holding in self._held.items():
+            self._take_from_others(name, holding)
         self._held.clear()
+
+    def _held_combinations(
+        self, wants: list[tuple[str, messages.Want]]
+    ) -> Iterator[tuple[frozenset[str], int]]:
+        """What subscribers ask for, each with the cluster where its peer says it gets it."""
+        for name, message in wants:
+            holding = self._held.get(name)
+            for text in message.filters if holding is not None else ():
+                with suppress(KbnError):
+                    combination = frozenset(each.attribute for each in read_filter(text))
+                    for held in holding.held if holding is not None else ():
+                        if combination <= frozenset(held.attributes):
+                            yield combination, held.cluster
+
+    def _take_from_others(self, name: str, holding: messages.Holding) -> None:
+        """Take a peer from clusters where it is and does not belong."""
+        subscriber = self.arrangement.subscribers.get(name)
+        belongs = {} if subscriber is None else subscriber.clusters
+        for each in holding.held:
+            if each.cluster not in belongs and name in self.peers:
+                self._send(self.peers[name], messages.Place(each.cluster, ()))
 
     def _held_arrival(self, name: str) -> float:
         held = self._held.get(name)

@@ -11,7 +11,8 @@ how each subscription stands (`Promise`), and whom to measure (`Measure`).
 **Two peers.** `Link` opens it, with the key of the group. The child says what it and those below it
 want of a cluster (`Attach`), the parent answers `Attached` or `Full`, and passes `Item`s on.
 
-**A coordinator and its standby.** `Mirror` opens it; the standby is told all that the other knows.
+**A coordinator and its standby.** `Mirror` opens it; all peers are told of the standby. It says
+`StandingBy` to whoever comes, until the other is gone; then the peers tell it where they are.
 
 Times are those of the group: a peer learns from `Echo` how far its own clock is from them.
 """
@@ -202,6 +203,12 @@ class Refused(Message, frozen=True, tag="refused"):
     id: Number = 0
 
 
+class StandingBy(Message, frozen=True, tag="standing-by"):
+    """Another coordinates this group: ask there."""
+
+    url: Url
+
+
 class Place(Message, frozen=True, tag="place"):
     """Who feeds you in a cluster, and by which of your filters you are in it.
 
@@ -334,7 +341,7 @@ class Echo(Message, frozen=True, tag="echo"):
 
 
 class Mirror(Message, frozen=True, tag="mirror"):
-    """A standby asks for everything, from now on."""
+    """A standby says that it is there; it takes over when this connection is lost for a while."""
 
     version: Number
     name: Name
@@ -342,18 +349,22 @@ class Mirror(Message, frozen=True, tag="mirror"):
     url: Url
 
 
-class Snapshot(Message, frozen=True, tag="snapshot"):
-    """All that a standby must know to take over."""
-
-    state: bytes
-
-
 ToCoordinator: TypeAlias = (
     Advertise | Want | Unwant | Holding | Lost | Report | Leave | GetFacts | Probe | Echo
 )
 FirstToCoordinator: TypeAlias = Join | Mirror
 ToPeer: TypeAlias = (
-    Joined | Refused | Place | Sending | Promise | Measure | Standbys | Facts | Probe | Echo
+    Joined
+    | Refused
+    | StandingBy
+    | Place
+    | Sending
+    | Promise
+    | Measure
+    | Standbys
+    | Facts
+    | Probe
+    | Echo
 )
 BetweenPeers: TypeAlias = Linked | Refused | Attach | Attached | Full | Detach | Item | Probe | Echo
-ToStandby: TypeAlias = Joined | Refused | Snapshot | Probe | Echo
+ToStandby: TypeAlias = Joined | Refused | StandingBy | Standbys | Probe | Echo

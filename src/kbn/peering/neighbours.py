@@ -11,8 +11,8 @@ from kbn.peering.limits import Bucket
 from kbn.peering.messages import LINKS_MAX, LinkDelay
 
 PROBE_S = 0.5
-PROBE_OFTEN_S = 0.1
-PROBES = 24
+PROBE_OFTEN_S = 0.05
+PROBES = 64
 SILENT_S = 1.5
 REDIAL_S = 0.1
 REDIAL_MAX_S = 2.0
@@ -49,6 +49,7 @@ class Incoming:
     bucket: Bucket
     name: str = ""
     opened_at: float = 0.0
+    certificate: str | None = None
 
 
 class Times:

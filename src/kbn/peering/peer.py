@@ -221,9 +221,14 @@ class Peer:
         self.url = url
         return self.tick(now)
 
-    def opened(self, connection: int, key: str | None, now: float) -> list[Effect]:
-        """A connection is there: one that was dialled under `key`, or somebody's."""
-        return self._do(now, lambda: self._opened(connection, key))
+    def opened(
+        self, connection: int, key: str | None, now: float, certificate: str | None = None
+    ) -> list[Effect]:
+        """A connection is there: one that was dialled under `key`, or somebody's.
+
+        `certificate` is the name in the certificate that was shown, if that was checked.
+        """
+        return self._do(now, lambda: self._opened(connection, key, certificate))
 
     def received(self, connection: int, bodies: list[bytes], now: float) -> list[Effect]:
         """Messages came."""
@@ -252,6 +257,18 @@ class Peer:
         return self._coordinator.is_joined
 
     @property
+    def has_listeners(self) -> bool:
+        """Whether a root of a cluster that we send to listens."""
+        return any(
+            self._source_children.get(cluster) or self._is_own_root(cluster)
+            for cluster in self.sending
+        )
+
+    def _is_own_root(self, cluster: int) -> bool:
+        membership = self.clusters.get(cluster)
+        return membership is not None and membership.from_source and self.name in membership.parents
+
+    @property
     def group_time(self) -> float:
         return self._now + self._clock.seconds
 
@@ -272,10 +289,10 @@ class Peer:
 
     # Connections.
 
-    def _opened(self, connection: int, key: str | None) -> None:
+    def _opened(self, connection: int, key: str | None, certificate: str | None) -> None:
         if key is None:
             bucket = Bucket(MESSAGES_RATE, MESSAGES_BURST, self._now)
-            self._incoming[connection] = Incoming(connection, bucket, "", self._now)
+            self._incoming[connection] = Incoming(connection, bucket, "", self._now, certificate)
         elif key == COORDINATOR:
             to = self._coordinator
             to.connection, to.is_dialling, to.heard_at = connection, False, self._now
@@ -459,8 +476,9 @@ class Peer:
             self._drop(connection, str(error))
 
     def _introduced(self, caller: Incoming, link: messages.Link) -> None:
-        if link.version != messages.VERSION or not self.key or link.key != self.key:
-            reason = "not the key of this group"
+        is_known = link.version == messages.VERSION and self.key and link.key == self.key
+        if not is_known or caller.certificate not in (None, link.name):
+            reason = "not the key of this group, or not your name"
             self._send(caller.connection, messages.Refused(reason))
             self._drop(caller.connection, reason)
             return
@@ -477,6 +495,10 @@ class Peer:
                 if about == "want":
                     self._subscribed.pop(id, None)
                 self._out.append(effects.Failed(about, id, reason))
+            case messages.StandingBy():
+                assert self._coordinator.connection is not None
+                self._out.append(effects.Close(self._coordinator.connection))
+                self._coordinator_lost()
             case messages.Place():
                 self._placed(message)
             case messages.Sending(clusters, arrived):
@@ -672,9 +694,8 @@ class Peer:
         sent = _passed(item, cluster, self.group_time)
         for connection in to:
             self._send(connection, sent)
-        membership = self.clusters.get(cluster)
-        if membership is not None and membership.from_source and self.name in membership.parents:
-            self._take(membership, sent)
+        if self._is_own_root(cluster):
+            self._take(self.clusters[cluster], sent)
 
     def _take(self, membership: Membership, item: Item) -> None:
         """Handle a notification that came to a cluster: once, and pass it on."""

@@ -164,12 +164,15 @@ class SimulatedGroup:
 
     def start_coordinator(self, name: str, **settings: Any) -> _Process:
         """A coordinator, new or in the place of one that was killed."""
+        url = f"kbn://{name}:1"
         made = CoordinatorSettings(
-            name, lambda: f"key of {name}", strategy=self.strategy,
+            name, lambda: f"key of {name}", strategy=self.strategy, url=url,
             **{"learn_s": self.learn_s, **settings},
         )  # fmt: skip
-        self.coordinator = _Process(self, name, f"kbn://{name}:1", Coordinator(made, self.now))
-        return self.coordinator
+        started = _Process(self, name, url, Coordinator(made, self.now))
+        if not made.standby_of:
+            self.coordinator = started
+        return started
 
     @property
     def core(self) -> Coordinator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import Any
 
 from kbn.peering import Coordinator, CoordinatorSettings, effects, facts_of
@@ -38,7 +39,8 @@ class CoordinatorServer:
         if watch.port is not None:
             self._http = HealthListener(self.health, self.metrics, host=watch.host, port=watch.port)
             await self._http.start()
-        await self._shell.start()
+        url = await self._shell.start()
+        self.core.settings = replace(self.core.settings, url=self.core.settings.url or url)
         self._shell.run(self.core)
         self._shell.do(self.core.start(now()))
         event("listening", url=self.url, http=self.http)

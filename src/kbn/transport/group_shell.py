@@ -31,7 +31,9 @@ log = logging.getLogger("kbn.transport")
 class Core(Protocol):
     """A `Peer` or a `Coordinator`."""
 
-    def opened(self, connection: int, key: str | None, now: float) -> list[effects.Effect]: ...
+    def opened(
+        self, connection: int, key: str | None, now: float, certificate: str | None = None
+    ) -> list[effects.Effect]: ...
     def received(
         self, connection: int, bodies: list[bytes], now: float
     ) -> list[effects.Effect]: ...
@@ -115,11 +117,10 @@ class GroupShell:
         key: str | None = connection.label
         if key is None:
             self.strangers.opened(connection)
+        certificate = None
         if key is None and self.listen.checks_certificates:
-            name = common_name(connection.extra("peercert"))
-            self.do(self._core.opened(connection.id, key, now(), name))  # type: ignore[call-arg]
-        else:
-            self.do(self._core.opened(connection.id, key, now()))
+            certificate = common_name(connection.extra("peercert"))
+        self.do(self._core.opened(connection.id, key, now(), certificate))
 
     def arrived(self, connection: Connection, frames: list[bytes]) -> None:
         if connection.id not in self._known:
