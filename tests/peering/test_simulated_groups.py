@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ def skewed(rng: Random, sender: str, receiver: str) -> float:
     return 0.01 + rng.lognormvariate(-5.5, 0.8)
 
 
-def values(peer: SimulatedPeer, attribute: str = "price") -> list[object]:
+def values(peer: SimulatedPeer, attribute: str = "price") -> list[Any]:
     return [each.notification[attribute] for each in peer.arrived]
 
 
@@ -78,10 +80,12 @@ def test_nobody_feeds_more_than_its_slots(seed: int) -> None:
 
 
 @pytest.mark.parametrize("which", [an_inner_peer, the_root])
-def test_a_crash_loses_nothing_and_repeats_nothing(seed: int, which: object) -> None:
+def test_a_crash_loses_nothing_and_repeats_nothing(
+    seed: int, which: Callable[..., SimulatedPeer]
+) -> None:
     group, sender, peers = a_group(seed)
     publish(group, sender, range(100))
-    killed = which(group, peers)  # type: ignore[operator]
+    killed = which(group, peers)
     orphans = {child for child, parent in parents(group).items() if parent == killed.name}
     assert orphans
     killed.kill()
@@ -92,7 +96,7 @@ def test_a_crash_loses_nothing_and_repeats_nothing(seed: int, which: object) -> 
     group.run_for(5.0)
     for peer in peers:
         if peer is not killed:
-            assert sorted(values(peer)) == list(range(300))  # type: ignore[type-var]
+            assert sorted(values(peer)) == list(range(300))
 
 
 def test_peers_go_on_without_a_coordinator_and_it_moves_nobody_when_it_is_back(seed: int) -> None:
@@ -215,4 +219,4 @@ def test_one_who_leaves_is_missed_by_nobody(seed: int) -> None:
     leaving.leave()
     publish(group, sender, range(50, 200))
     group.run_for(3.0)
-    assert all(sorted(values(peer)) == list(range(200)) for peer in peers if peer is not leaving)  # type: ignore[type-var]
+    assert all(sorted(values(peer)) == list(range(200)) for peer in peers if peer is not leaving)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.transport.certificates import Authority
 
 import kbn.groups
+from kbn.broker import wire
 from kbn.errors import KbnError, TransportError
-from kbn.peering import CoordinatorSettings
+from kbn.peering import CoordinatorSettings, messages
 from kbn.transport import (
     AccessFile,
     CoordinatorServer,
@@ -22,13 +24,14 @@ from kbn.transport import (
     Watch,
     server_tls,
 )
+from kbn.transport.clock import now
 from kbn.transport.processes import ask_health
 
 LONG_S = 30.0
 
 
-def settings(**more: object) -> CoordinatorSettings:
-    return CoordinatorSettings("hub", lambda: "key", learn_s=0.1, **more)  # type: ignore[arg-type]
+def settings(**more: Any) -> CoordinatorSettings:
+    return CoordinatorSettings("hub", lambda: "key", learn_s=0.1, **more)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -49,7 +52,20 @@ async def take(feed: GroupFeed, count: int) -> list[object]:
     return found
 
 
-def run(work: Awaitable[None]) -> None:
+def eve_to_hub(peer: GroupPeer) -> int:
+    """The connection of a peer to its coordinator."""
+    connection = peer.core._coordinator.connection
+    assert connection is not None
+    return connection
+
+
+def measure(peer: GroupPeer) -> bytes:
+    """What a coordinator says to have a peer measured."""
+    message = messages.Measure((messages.Contact(peer.name, peer.url),))
+    return wire.encode(message)[wire.HEADER_BYTES :]
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 3 * LONG_S))
 
 
@@ -124,9 +140,7 @@ def test_a_stranger_who_knows_no_key_is_refused_by_peers() -> None:
             kbn.groups.connect(hub.url, name="sender") as sender,
             kbn.groups.connect(other.url, name="eve") as eve,
         ):
-            eve._shell.do(
-                eve.core._do(0.0, lambda: eve.core._link_to("sender", sender.url, 5) and None)
-            )  # type: ignore[arg-type, return-value]
+            eve._shell.do(eve.core.received(eve_to_hub(eve), [measure(sender)], now()))
             await until(lambda: sender.core.counts.refused > 0)
 
     run(work())
