@@ -819,7 +819,8 @@ class Peer:
             self._source_children.get(cluster, {}).pop(caller.connection, None)
             return
         membership = self.clusters.get(cluster)
-        if membership is not None and membership.children.pop(caller.connection, None):
+        child = None if membership is None else membership.children.pop(caller.connection, None)
+        if membership is not None and child is not None:
             self._interest_changed(membership)
 
 
