@@ -27,7 +27,7 @@ from kbn.transport import (
 from kbn.transport.clock import now
 from kbn.transport.processes import ask_health
 
-LONG_S = 30.0
+LONG_S = 90.0
 
 
 def settings(**more: Any) -> CoordinatorSettings:

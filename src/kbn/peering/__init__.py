@@ -11,6 +11,7 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.peering import effects, messages
+    from kbn.peering.arrangement import warm_up
     from kbn.peering.coordinator import Coordinator, CoordinatorSettings
     from kbn.peering.facts import facts_of
     from kbn.peering.messages import Promise
@@ -27,6 +28,7 @@ __all__ = [
     "effects",
     "facts_of",
     "messages",
+    "warm_up",
 ]
 
 __getattr__ = on_first_use(
@@ -39,5 +41,6 @@ __getattr__ = on_first_use(
         "PeerSettings": "kbn.peering.peer",
         "Promise": "kbn.peering.messages",
         "facts_of": "kbn.peering.facts",
+        "warm_up": "kbn.peering.arrangement",
     },
 )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 
 from kbn.errors import InvalidInputError
-from kbn.filters import Filter
+from kbn.filters import Constraint, Filter
 from kbn.grouping import Bound, Combination, Groups, MeasuredLinks, Moves
 from kbn.peering.cluster import PUBLISHERS_MEASURED, SOURCE, Cluster, Joining
 from kbn.peering.messages import DELAY_MAX_S, Promise, State
@@ -532,6 +532,20 @@ def _promise(
     return Promise(
         wanted.id, state, min(1.0, max(0.0, predicted)), min(best_s, DELAY_MAX_S), reason
     )
+
+
+def warm_up() -> None:
+    """Arrange a small group, so that all kernels are compiled before anybody waits for them."""
+    arrangement = Arrangement()
+    arrangement.advertise("sender", ["x"], 1)
+    wanted = Filter([Constraint("x", "any")])
+    for name in ("one", "other"):
+        arrangement.want(name, 1, Wanted(1, (wanted,), Bound(1.0)))
+        links = [(each, (0.01, 0.02) * 32) for each in ("sender", "one", "other") if each != name]
+        arrangement.measured(name, links)
+    arrangement.now = 2 * MEASURE_S
+    arrangement.tick()
+    arrangement.repair()
 
 
 def bound_of(within_s: float, probability: float) -> Bound | None:

@@ -9,7 +9,7 @@ a restart the coordinator learns the trees from that), and now and then what it 
 how each subscription stands (`Promise`), and whom to measure (`Measure`).
 
 **Two peers.** `Link` opens it, with the key of the group. The child says what it and those below it
-want of a cluster (`Attach`), the parent answers `Attached` or `Full`, and passes `Item`s on.
+want of a cluster (`Attach`), the parent answers `Feeding` or `Full`, and passes `Item`s on.
 
 **A coordinator and its standby.** `Mirror` opens it; all peers are told of the standby. It says
 `StandingBy` to whoever comes, until the other is gone; then the peers tell it where they are.
@@ -293,7 +293,7 @@ class Attach(Message, frozen=True, tag="attach"):
     marks: Marks = ()
 
 
-class Attached(Message, frozen=True, tag="attached"):
+class Feeding(Message, frozen=True, tag="feeding"):
     cluster: Number
     from_source: bool = False
 
@@ -366,5 +366,5 @@ ToPeer: TypeAlias = (
     | Probe
     | Echo
 )
-BetweenPeers: TypeAlias = Linked | Refused | Attach | Attached | Full | Detach | Item | Probe | Echo
+BetweenPeers: TypeAlias = Linked | Refused | Attach | Feeding | Full | Detach | Item | Probe | Echo
 ToStandby: TypeAlias = Joined | Refused | StandingBy | Standbys | Probe | Echo

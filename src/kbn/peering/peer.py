@@ -653,7 +653,7 @@ class Peer:
                 link.is_ready, link.attempts = True, 0
                 for membership in self.clusters.values():
                     self._attach_again(membership)
-            case messages.Attached(cluster, from_source):
+            case messages.Feeding(cluster, from_source):
                 if cluster in self.clusters:
                     self._attached(self.clusters[cluster], link.name, from_source)
             case messages.Full(cluster):
@@ -778,7 +778,7 @@ class Peer:
         was_fed = membership.covers(missed)
         membership.children[caller.connection] = Child(caller.name, filters)
         self._repeat(caller.connection, message.cluster, membership.buffer, missed, message.marks)
-        self._send(caller.connection, messages.Attached(message.cluster))
+        self._send(caller.connection, messages.Feeding(message.cluster))
         asked = Missed(missed, message.marks) if missed and not was_fed else None
         self._interest_changed(membership, asked)
 
@@ -792,7 +792,7 @@ class Peer:
             self._repeat(
                 caller.connection, message.cluster, self._published, everything, message.marks
             )
-        self._send(caller.connection, messages.Attached(message.cluster, True))
+        self._send(caller.connection, messages.Feeding(message.cluster, True))
 
     def _repeat(
         self,

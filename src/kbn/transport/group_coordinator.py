@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from kbn.peering import Coordinator, CoordinatorSettings, effects, facts_of
+from kbn.peering import Coordinator, CoordinatorSettings, effects, facts_of, warm_up
 from kbn.transport.clock import now
 from kbn.transport.group_metrics import group_metrics
 from kbn.transport.group_shell import GroupShell
@@ -35,6 +35,7 @@ class CoordinatorServer:
         self._ended = asyncio.Event()
 
     async def start(self) -> None:
+        await asyncio.to_thread(warm_up)  # not while somebody waits
         watch = self._watch
         if watch.port is not None:
             self._http = HealthListener(self.health, self.metrics, host=watch.host, port=watch.port)
