@@ -17,6 +17,7 @@ those who found none: where they are least late.
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ OUSTED_MAX = 4  # places of others that are tried, of each sort
 MANY_SLOTS = 2
 EFFORT = 60  # sums of distributions a search for a place may cost before it gives up
 LOOK_AROUND = 8  # what looking at all possible parents costs, in such sums
+WALKED = 4  # how many members are taken out and back for the price of one sum
 
 
 class Placing:
@@ -204,8 +206,13 @@ class Placing:
         members = self._members
         parent = other.parent
         assert parent is not None
+        # Taking a branch out and back walks through it: a large one is not worth a try.
+        branch = list(islice(other.branch(), max(1, self._effort)))
+        if len(branch) == self._effort:
+            return False
+        self._effort -= len(branch) // WALKED
         mark = members.mark()
-        was_kept = any(each.is_kept and each.bound is not None for each in other.branch())
+        was_kept = any(each.is_kept and each.bound is not None for each in branch)
         members.detach(other)
         arrivals = self._without_loss(member, parent)
         if arrivals is not None:
