@@ -43,6 +43,17 @@ def test_feeds_are_feeds_and_the_third_was_cut_off(tmp_path: Path, seed: int) ->
     assert len({one.id for one in good}) == len(good)
 
 
+def test_no_delivery_passes_more_brokers_than_lie_between_two(tmp_path: Path, seed: int) -> None:
+    PodcastDay(feeds=40, subscriptions=500, deliveries=2_000, seed=seed).write(tmp_path)
+    log = pq.read_table(tmp_path / "deliveries.parquet").to_pylist()
+    assert {row["hops"] for row in log} == set(range(5))
+    brokers = {row["subscriber"]: row["broker"] for row in log}
+    ways = {(row["notification"][:16], brokers[row["subscriber"]], row["hops"]) for row in log}
+    assert len(ways) == len(
+        {way[:2] for way in ways}
+    )  # from a feed to a broker it is as far always
+
+
 def test_one_subscription_in_five_thousand_is_wrong(tmp_path: Path, seed: int) -> None:
     PodcastDay(feeds=1, subscriptions=6000, deliveries=10, seed=seed).write(tmp_path)
     reader = BulkReader(Ontology.load(data.path("podcast")))

@@ -36,13 +36,16 @@ def test_spark_counts_what_sql_counts() -> None:
     """The run itself ends with an error when a relational plan counts otherwise."""
     report = told(
         "spark", "--subscriptions", "300", "--notifications", "200", "--pairs", "20",
-        "--relational", "10", "--cores", "1",
+        "--relational", "10", "--cores", "1", "--why",
     )  # fmt: skip
     rows = {row["what"]: row for row in report["rows"]}
     assert set(rows) == {
         "compile", "compile, all distinct",
-        "counted, columns", "counted, json", "pairs", "SQL, predicate", "SQL, counting",
+        "counted, columns", "counted, json", "pairs", "pairs, why",
+        "SQL, predicate", "SQL, counting",
     }  # fmt: skip
+    assert report["answers"]["pairs, why"] == report["answers"]["pairs"]
+    assert set(report["times pairs"]) == {"why on 1", "why in a worker"}
     assert report["answers"]["counted, columns"] == report["answers"]["counted, json"] > 0
     assert report["answers"]["pairs"] == rows["pairs"]["count"] > 0
     assert all(row["cpu_s"] > 0 and row["wall_s"] > 0 for row in rows.values())

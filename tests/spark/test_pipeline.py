@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.pipelines import GOOD, SUBSCRIPTIONS, write_pipeline, write_posts
 
+from kbn.cli import main
 from kbn.filters import Bag, Notification, Subscription
 from kbn.ontology import Class, Ontology
 from kbn.placement import Plan
@@ -82,6 +83,39 @@ def test_what_is_bad_is_kept_apart_with_its_reason(folder: Path, spark: SparkSes
     assert rejected.subscriber == "dee" and "Nonsense" in rejected.reason
     (unknown,) = table(spark, config, "unrecognised").collect()
     assert unknown.text == "Tecnology"
+
+
+def test_tables_and_subscriptions_are_shown_without_spark(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(folder / "pipeline.yaml")
+    assert main(["pipeline", "show", file, "quarantine", "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["position"] for row in shown] == [31, 21]
+    assert all("duration" in row["reason"] for row in shown)
+    assert main(["pipeline", "show", file, "notifications", "--limit", "3"]) == 0
+    told = capsys.readouterr()
+    assert "3 of 50 rows of notifications" in told.err and "attributes" in told.out
+    assert main(["pipeline", "show", file, "quarantin"]) == 2
+    assert "did you mean 'quarantine'" in capsys.readouterr().err
+    assert main(["pipeline", "show", file, "subscriptions"]) == 0
+    by_pipeline = capsys.readouterr().out
+    assert "podcast:Technology" in by_pipeline and "dee" not in by_pipeline
+    for place in (folder / "out", folder / "out" / "store"):
+        assert main(["store", "subscriptions", str(place)]) == 0
+        assert capsys.readouterr().out == by_pipeline
+    assert main(["store", "subscriptions", str(folder / "out"), "--subscriber", "cyd"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == [
+        "cyd",
+        "cyd",
+        "duration",
+        "<=",
+        "1200",
+    ]
+    assert main(["store", "subscriptions", str(folder / "wants.txt")]) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert main(["store", "subscriptions", str(folder)]) == 2
+    assert "is not a store of subscriptions" in capsys.readouterr().err
 
 
 def test_the_plan_is_what_a_policy_server_reads(folder: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.spark.pipelines import write_pipeline, write_posts
 
@@ -155,6 +158,8 @@ WRONG = [
     ("output: out", "output: log.csv", "should be a folder"),
     ("output: out", "output: out\noptions: {shards: 0}", "options.shards"),
     ("output: out", "output: out\nannotate: {category: clas}", "annotate.category"),
+    ("output: out", "output: out\nannotate: {categry: class}", "did you mean 'category'"),
+    ("output: out", "output: out\noptions: {unknown_terms: drop}", "options.unknown_terms"),
     ("log.csv", "mapping.yaml", "deliveries"),
 ]
 
@@ -176,6 +181,34 @@ def test_subscriptions_without_their_columns_are_refused(file: Path) -> None:
         load_config(file)
 
 
+@pytest.mark.parametrize("format", ["csv", "csv.gz", "parquet"])
+def test_a_mapping_to_a_column_that_no_file_has_is_refused(file: Path, format: str) -> None:
+    """One file that lacks it beside others that have it is the file's fault: it is quarantined."""
+    write = {"csv": _csv, "csv.gz": _packed, "parquet": _parquet}[format]
+    (file.parent / "posts" / "a.jsonl").unlink(missing_ok=True)
+    kind = format.removesuffix(".gz")
+    edit("pipeline.yaml", '*.jsonl", format: json', f'*.{format}", format: {kind}')(file.parent)
+    write(file.parent / "posts" / f"a.{format}", ["id", "at", "categry", "keywords", "duration"])
+    with pytest.raises(
+        InvalidInputError, match=r"mapping: it reads the column 'category', and no file has it; did"
+    ):
+        load_config(file)
+    write(file.parent / "posts" / f"b.{format}", ["id", "at", "category", "keywords", "duration"])
+    assert load_config(file).sources[0].attributes == {"category", "keywords", "duration"}
+
+
+def _csv(path: Path, names: list[str]) -> None:
+    path.write_text(",".join(names) + "\n" + ",".join(names) + "\n", encoding="utf-8")
+
+
+def _packed(path: Path, names: list[str]) -> None:
+    path.write_bytes(gzip.compress((",".join(names) + "\n").encode()))
+
+
+def _parquet(path: Path, names: list[str]) -> None:
+    pq.write_table(pa.table({name: ["x"] for name in names}), path)
+
+
 def test_an_ontology_that_does_not_load_is_refused_before_spark(file: Path) -> None:
     (file.parent / "podcast.ttl").write_text("this is no Turtle", encoding="utf-8")
 
@@ -188,10 +221,10 @@ def test_an_ontology_that_does_not_load_is_refused_before_spark(file: Path) -> N
 
 def test_annotate_adds_to_the_mapping_and_takes_from_it(file: Path) -> None:
     assert load_config(file).annotate == {"category": "class"}
-    edit("pipeline.yaml", "output: out", "annotate: {category: no, genre: term}\noutput: out")(
+    edit("pipeline.yaml", "output: out", "annotate: {category: no, keywords: term}\noutput: out")(
         file.parent
     )
-    assert load_config(file).annotate == {"genre": "term"}
+    assert load_config(file).annotate == {"keywords": "term"}
 
 
 def test_two_runs_do_not_work_in_one_folder(file: Path) -> None:

@@ -169,6 +169,7 @@ def bench_spark(*, given: SparkInput, as_json: AsJson = False, out: Out = None) 
     Examples:
       kbn bench spark
       kbn bench spark --subscriptions 1000000 --notifications 1000000 --json
+      kbn bench spark --why --relational 0 --cores 1
     """
     cores = numbers_of("--cores", given.cores)
     require_spark()

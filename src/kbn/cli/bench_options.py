@@ -246,6 +246,10 @@ class SparkInput:
     ] = 100
     cores: Annotated[str, typer.Option(help="Numbers of cores, separated by commas.")] = "1,2"
     shards: Annotated[int, typer.Option(help="In how many shards to compile.")] = 1
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Also explain the pairs, and say how many times they cost."),
+    ] = False
     memory: Annotated[str, typer.Option(help="The JVM's memory.")] = "2g"
     seed: Seed = 0
 

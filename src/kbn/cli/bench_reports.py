@@ -213,6 +213,8 @@ def _batch_facts(told: dict[str, Any]) -> dict[str, object]:
     }
     for name, times in told["times SQL"].items():
         facts[f"against {name}"] = f"{shown(times)} times the notifications per core-second"
+    for name, times in told.get("times pairs", {}).items():
+        facts[name] = f"{shown(times)} times the CPU of pairs"
     for name, share in told["efficiency"].items():
         facts[f"efficiency, {name}"] = f"{share:.0%}"
     for name in (n for n in told if n.startswith("workers")):

@@ -17,7 +17,7 @@ LINES = "matches.jsonl"
 
 def match_on_spark(wanted: dict[str, Any], on_spark: OnSpark, as_json: bool) -> None:
     """Match files into tables below a folder, and say how many matches there are."""
-    from kbn.cli.pipeline import session_starter
+    from kbn.cli.pipeline import remark_on_outcomes, session_starter
     from kbn.spark import pipeline
 
     if on_spark.out is None:
@@ -34,10 +34,18 @@ def match_on_spark(wanted: dict[str, Any], on_spark: OnSpark, as_json: bool) -> 
     rows = {name: count for one in outcomes for name, count in one.rows.items()}
     facts: dict[str, object] = {
         name: rows[name]
-        for name in ("notifications", "quarantine", "unrecognised", "rejected", "matches")
+        for name in (
+            "notifications",
+            "quarantine",
+            "unrecognised",
+            "rejected",
+            "problems",
+            "matches",
+        )
     }
     facts["tables"] = str(config.output / "tables")
     if as_json:
         print_json(facts)
-        return
-    print_facts({n: f"{v:,}" if isinstance(v, int) else v for n, v in facts.items()})
+    else:
+        print_facts({n: f"{v:,}" if isinstance(v, int) else v for n, v in facts.items()})
+    remark_on_outcomes(outcomes, f"see quarantine and problems in {facts['tables']}")

@@ -13,11 +13,13 @@ from kbn.cli.output import (
     AsJson,
     local_time,
     print_json,
+    print_json_line,
     print_table,
     progress,
     remark,
     remark_on_compiling,
 )
+from kbn.wording import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +67,10 @@ def run(
     if as_json:
         stages = [outcome.as_json() for outcome in outcomes]
         print_json({"name": config.name, "stages": stages, "report": str(page)})
-        return
-    print_outcomes(outcomes)
-    typer.echo(f"\n{page}")
+    else:
+        print_outcomes(outcomes)
+        typer.echo(f"\n{page}")
+    remark_on_outcomes(outcomes, f"see kbn pipeline show {file} quarantine, or problems")
 
 
 @app.command("plan", short_help="Say what a run would do with each stage, and why.")
@@ -110,6 +113,56 @@ def status(file: File, as_json: AsJson = False) -> None:
         made = (name, _tables(stage.rows), runs, f"{stage.seconds:.1f}", _local(stage.finished))
         rows.append(made)
     print_table(rows, columns=["stage", "tables", "runs", "seconds", "finished"])
+
+
+@app.command("show", short_help="Print rows of a table: quarantine, problems, matches, …")
+def show(
+    file: File,
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A table of the output folder, or subscriptions.")
+    ],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="So many rows at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Print the first rows of a table that a pipeline made; `subscriptions` is who wants what.
+
+    \b
+    Examples:
+      kbn pipeline show podcasts.yaml quarantine
+      kbn pipeline show podcasts.yaml subscriptions --limit 5 --json
+    """
+    from kbn.spark import pipeline
+
+    config = pipeline.load_config(file)
+    if table == "subscriptions":
+        from kbn.cli.store import print_subscriptions
+
+        print_subscriptions(config.output, None, limit, as_json)
+        return
+    rows, total = pipeline.head(config, table, limit)
+    if as_json:
+        for row in rows:
+            print_json_line(row)
+        return
+    if rows:
+        print_table([tuple(map(_cell, row.values())) for row in rows], columns=list(rows[0]))
+    remark(f"{len(rows):,} of {counted(total, 'row')} of {table}")
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def remark_on_outcomes(outcomes: list[Outcome], where: str) -> None:
+    """What the stages have to say, on stderr; the exit code is 1 when nothing could be read."""
+    told = [said for one in outcomes for said in one.told]
+    for said in told:
+        remark(said)
+    if told:
+        remark(where)
+    rows = {name: count for one in outcomes for name, count in one.rows.items()}
+    if rows.get("quarantine") and not rows.get("notifications"):
+        raise typer.Exit(1)
 
 
 def require_spark() -> None:

@@ -1,4 +1,4 @@
-"""`kbn store`: copy, check and repair the store of a broker."""
+"""`kbn store`: copy, check and repair the store of a broker; list a store of subscriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kbn.cli.output import AsJson, print_facts, print_json, remark
+from kbn.cli.output import (
+    AsJson,
+    print_facts,
+    print_json,
+    print_json_line,
+    print_table,
+    remark,
+)
 from kbn.wording import counted
 
 if TYPE_CHECKING:
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="The store of a broker: copy it, check it, repair it.",
+    help="The store of a broker: copy it, check it, repair it. Compiled subscriptions: list them.",
 )
 
 StorePath = Annotated[
@@ -75,6 +82,63 @@ def restore(
     if done.aside is not None:
         older = counted(done.commits_lost, "commit")
         typer.echo(f"it is {older} older than what was there, which is now {done.aside}")
+
+
+@app.command("subscriptions", short_help="List who subscribes to what in a compiled store.")
+def subscriptions(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="A store of compiled subscriptions, or a pipeline's output."
+        ),
+    ],
+    subscriber: Annotated[
+        str | None, typer.Option("--subscriber", metavar="NAME", help="Only of this subscriber.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="So many at most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List who subscribes to what in a store that `match` on Spark reads, at its newest version.
+
+    \b
+    Examples:
+      kbn store subscriptions subscriptions-store
+      kbn store subscriptions out --subscriber ann --json
+    """
+    print_subscriptions(folder, subscriber, limit, as_json)
+
+
+def print_subscriptions(folder: Path, subscriber: str | None, limit: int, as_json: bool) -> None:
+    """Who subscribes to what in a compiled store, or in that of a pipeline's output folder."""
+    from itertools import islice
+
+    from kbn.errors import InvalidInputError
+    from kbn.filters import short_filter
+    from kbn.matching import SubscriptionStore
+    from kbn.ontology import Ontology
+
+    if folder.is_file():
+        raise InvalidInputError(
+            f"{folder} is a file: a folder of compiled subscriptions is expected, as "
+            "compile_subscriptions or kbn pipeline run makes it"
+        )
+    inner = folder / "store"
+    is_output = (inner / "store.json").exists() and not (folder / "store.json").exists()
+    store = SubscriptionStore.open(inner if is_output else folder)
+    listed = list(islice(store.at().listing(subscriber), limit + 1))
+    rows = [(str(r.subscription), str(r.subscriber), r.filter) for r in listed[:limit]]
+    if as_json:
+        for row in rows:
+            print_json_line(dict(zip(("subscription", "subscriber", "filter"), row, strict=True)))
+        return
+    if not rows:
+        remark("no subscription" + ("" if subscriber is None else f" of {subscriber}"))
+        return
+    known = store.ontology or Ontology.empty()
+    short = [(id, who, short_filter(text, known)) for id, who, text in rows]
+    print_table(short, columns=["subscription", "subscriber", "filter"])
+    if len(listed) > limit:
+        remark(f"there are more; --limit {10 * limit} shows some of them")
 
 
 @app.command("check", short_help="Check whether a store is sound.")

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kbn.filters.parsing import parse_lines
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
+    from kbn.filters.short_text import short_filter
     from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
     from kbn.filters.term_check import TermCheck, UnknownTerm, unknown_terms
     from kbn.filters.term_resolution import resolve_terms
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         value_key,
     )
     from kbn.filters.vocabulary import with_known_kind
+    from kbn.filters.why import has_one_reason, reason_for
 
 __all__ = [
     "INT_MAX",
@@ -112,6 +114,7 @@ __all__ = [
     "explain",
     "from_cloudevent",
     "from_jsonld",
+    "has_one_reason",
     "implies",
     "is_paired",
     "json_depth_error",
@@ -125,8 +128,10 @@ __all__ = [
     "read_notifications",
     "read_operator",
     "read_subscriptions",
+    "reason_for",
     "refuse_duplicate_names",
     "resolve_terms",
+    "short_filter",
     "split_bag_operator",
     "subject_family",
     "subscription_texts",
@@ -154,6 +159,8 @@ __getattr__ = on_first_use(
         "Explanation": "kbn.filters.explanation",
         "Verdict": "kbn.filters.explanation",
         "explain": "kbn.filters.explanation",
+        "has_one_reason": "kbn.filters.why",
+        "reason_for": "kbn.filters.why",
         "verdict": "kbn.filters.explanation",
         "TermCheck": "kbn.filters.term_check",
         "UnknownTerm": "kbn.filters.term_check",
@@ -208,6 +215,7 @@ __getattr__ = on_first_use(
         "subject_family": "kbn.filters.acceptance",
         "subscription_texts": "kbn.filters.files",
         "terms_named_in": "kbn.filters.mentions",
+        "short_filter": "kbn.filters.short_text",
         "to_cloudevent": "kbn.filters.cloudevents",
         "to_jsonld": "kbn.filters.jsonld",
         "tokenize_filter": "kbn.filters.lexing",

@@ -110,6 +110,32 @@ def reason_and_links(
     return f"{constraint.attribute}: {said}", tuple(dict.fromkeys(islice(found, LINKS_MAX)))
 
 
+def reason_for(constraint: Constraint, value: Value, ontology: Ontology) -> str:
+    """What in `value` satisfies the constraint; the value must satisfy it.
+
+    >>> from kbn.filters import Subscription
+    >>> from kbn.ontology import Ontology
+    >>> (wanted,) = Subscription.parse("price < 20").filters[0].constraints
+    >>> reason_for(wanted, 5, Ontology.empty())
+    'price: 5 is less than 20'
+    """
+    return (
+        f"{constraint.attribute}: {_said(constraint.operator, value, constraint.operand, ontology)}"
+    )
+
+
+def has_one_reason(constraint: Constraint) -> bool:
+    """Whether `reason_for` says the same of every value: a bag has the elements asked for.
+
+    >>> from kbn.filters import Subscription
+    >>> wanted = Subscription.parse('tags #> {"new"} and price < 20').filters[0].constraints
+    >>> {each.attribute: has_one_reason(each) for each in wanted} == {"tags": True, "price": False}
+    True
+    """
+    parts = split_bag_operator(constraint.operator)
+    return parts is not None and parts[1] is Operator.EQ
+
+
 def reason_against(constraint: Constraint, value: Value, ontology: Ontology) -> str:
     """Why `value` does not satisfy the constraint; the value must not satisfy it."""
     said = _denied(constraint.operator, value, constraint.operand, ontology)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 DAY = datetime(2026, 11, 14, tzinfo=UTC)
 BROKERS = ("dublin", "cork", "galway", "limerick", "sligo", "wexford")
+PARENTS = {
+    "cork": "dublin", "galway": "dublin", "limerick": "cork", "sligo": "galway", "wexford": "cork",
+}  # fmt: skip
 LANGUAGES = ("en", "en-IE", "en-GB", "de", "fr", "ga")
 DURATIONS_S = (600, 900, 1200, 1800, 2700, 3600)
 MISSPELT = {"Technology": "Tecnology", "Medicine": "Medecine", "Music": "Musik"}
@@ -165,20 +168,40 @@ class PodcastDay:
         count = self.deliveries
         people = min(max(1, self.subscriptions * 2 // 5), max(1, count // 10))
         listener = rng.integers(1, people + 1, count)
-        far = 1.0 / (1.2 + (listener % 7) / 3.0)  # some sit far from what they want
         feeds, episodes = (
             rng.integers(1, self.feeds + 1, count),
             rng.integers(0, self.episodes, count),
         )
+        # Feeds are published at all brokers. Most of what a listener gets comes from one of them,
+        # and some sit far from it.
+        near = feeds - feeds % len(BROKERS) + listener % 7 % len(BROKERS)
+        usual = (rng.random(count) < 0.7) & (near >= 1) & (near <= self.feeds)
+        feeds = np.where(usual, near, feeds)
+        far = _distances()[feeds % len(BROKERS), listener % len(BROKERS)]
         columns: dict[str, Any] = {
             "notification": [
                 episode_id(f, e) for f, e in zip(feeds.tolist(), episodes.tolist(), strict=True)
             ],
             "subscriber": [f"listener-{n:06d}" for n in listener.tolist()],
             "broker": [BROKERS[n % len(BROKERS)] for n in listener.tolist()],
-            "hops": pa.array(np.minimum(rng.geometric(far), 9) - 1, pa.int32()),
+            "hops": pa.array(far, pa.int32()),
         }
         pq.write_table(pa.table(columns), path)
+
+
+def _distances() -> Any:
+    """How many brokers lie between each two, in the tree below: the way up and down again.
+
+    >>> _distances()[0].tolist(), int(_distances().max())
+    ([0, 1, 1, 2, 2, 2], 4)
+    """
+    ways = []
+    for name in BROKERS:
+        way = [name]
+        while (above := PARENTS.get(way[-1])) is not None:
+            way.append(above)
+        ways.append(way)
+    return np.array([[len(set(one) ^ set(other)) for other in ways] for one in ways])
 
 
 def episode_id(feed: int, number: int) -> str:

@@ -9,6 +9,7 @@ from kbn.front_door import on_first_use
 if TYPE_CHECKING:
     from kbn.matching.batch import count_batch
     from kbn.matching.columns import TERM_KIND_METADATA, TERM_KINDS, AttributeColumn
+    from kbn.matching.indexed_subscriptions import IndexedSubscriptions
     from kbn.matching.json_table import NO_ATTRIBUTES, table_from_json, unreadable_rows
     from kbn.matching.linear_scan import LinearScan
     from kbn.matching.matcher import Matcher
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kbn.matching.metering import Meter, OutOfWork, costs_of, metered
     from kbn.matching.parted_match import PartedMatch
     from kbn.matching.poset import Poset, PosetChange
-    from kbn.matching.shard import GroupCounts, Shard, ShardBuilder, ShardReport
+    from kbn.matching.shard import FoundPairs, GroupCounts, Shard, ShardBuilder, ShardReport
     from kbn.matching.store import SubscriptionStore
     from kbn.matching.store_view import GROUP_BITS, StoreView
     from kbn.matching.tables import notification_table
@@ -27,7 +28,9 @@ __all__ = [
     "TERM_KINDS",
     "TERM_KIND_METADATA",
     "AttributeColumn",
+    "FoundPairs",
     "GroupCounts",
+    "IndexedSubscriptions",
     "LinearScan",
     "Matcher",
     "Matches",
@@ -56,6 +59,8 @@ __getattr__ = on_first_use(
         "PosetChange": "kbn.matching.poset",
         "AttributeColumn": "kbn.matching.columns",
         "GroupCounts": "kbn.matching.shard",
+        "IndexedSubscriptions": "kbn.matching.indexed_subscriptions",
+        "FoundPairs": "kbn.matching.shard",
         "GROUP_BITS": "kbn.matching.store_view",
         "TERM_KIND_METADATA": "kbn.matching.columns",
         "LinearScan": "kbn.matching.linear_scan",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,24 @@ class AttributeColumn:
         if self._nested is not None and self._nested.is_read[row]:
             return self._nested.bag(row)
         return self._converted(self._checked_array()[row].as_py())
+
+    def codes(self) -> Array:
+        """A number for each cell, the same only where the cells are.
+
+        >>> column = pa.chunked_array([[["a", "b"], ["b"], ["a", "b"]]])
+        >>> AttributeColumn(pa.field("tags", column.type), column).codes().tolist()
+        [0, 1, 0]
+        """
+        array = self._checked_array()
+        if not pa.types.is_list(array.type):
+            return _indices(array)
+        if pa.types.is_list(array.type.value_type):
+            return np.arange(len(array))
+        offsets = array.offsets.to_numpy(zero_copy_only=False).tolist()
+        elements = _indices(array.values).tolist()
+        known: dict[tuple[int, ...], int] = {}
+        runs = (tuple(elements[start:end]) for start, end in pairwise(offsets))
+        return np.array([known.setdefault(run, len(known)) for run in runs], np.int64)
 
     def hit_columns(self, index: ValueIndex) -> list[HitColumn]:
         """What the rows hit of one attribute's tokens."""
@@ -232,7 +251,7 @@ class AttributeColumn:
 
     def _hits(self, offsets: Array, array: pa.Array, index: ValueIndex | None) -> HitColumn:
         encoded = _encoded(array)
-        indices = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        indices = _indices(encoded)
         return HitColumn(
             offsets, indices, _valid(array), *self._runs(encoded.dictionary, indices, index)
         )
@@ -290,6 +309,13 @@ class AttributeColumn:
             rests = np.array([pair[1] for pair in pairs], np.int64)
             found.append(AxisColumn(axis, values, rests, present))
         return found
+
+
+def _indices(array: pa.Array) -> Array:
+    """The number of each distinct cell; that of nulls says nothing."""
+    indices = pc.fill_null(_encoded(array).indices, 0).to_numpy(zero_copy_only=False)
+    found: Array = indices.astype(np.int64)
+    return found
 
 
 def _encoded(array: pa.Array) -> pa.DictionaryArray:

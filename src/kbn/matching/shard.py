@@ -265,6 +265,44 @@ def pairs_of(held: IndexedSubscriptions, table: pa.Table) -> Iterator[tuple[Arra
             yield rows.astype(np.int64) + (start + first), numbers
 
 
+class FoundPairs(NamedTuple):
+    """Pairs, and the groups they were found by: the i-th is of found_groups[by[i]]."""
+
+    numbers: Array
+    """Of subscriptions."""
+    by: Array
+    found_rows: Array
+    found_groups: Array
+
+    @property
+    def rows(self) -> Array:
+        """The rows of the table."""
+        return self.found_rows[self.by]
+
+
+def found_pairs_of(held: IndexedSubscriptions, table: pa.Table) -> Iterator[FoundPairs]:
+    """What `pairs_of` gives, and which group it was; of a subscription's groups the first."""
+    groups = held.index.groups
+    several = groups.entry_count > groups.subscription_count
+    for start, found, starts in find_batch(held.index, table):
+        totals = kernels.code.count_members(found, starts, groups.alive)
+        for first, last in _pieces(totals):
+            begin, end = int(starts[first]), int(starts[last])
+            piece, in_piece = starts[first : last + 1] - begin, found[begin:end]
+            _, numbers = kernels.code.expand(
+                in_piece, piece, totals[first:last],
+                groups.first, groups.next_entry, groups.entry_subscription,
+            )  # fmt: skip
+            rows = np.repeat(np.arange(start + first, start + last), np.diff(piece))
+            by = np.repeat(np.arange(end - begin), groups.alive[in_piece])
+            if several:
+                order = np.lexsort((in_piece[by], numbers, rows[by]))
+                pairs = (rows[by] << 32 | numbers)[order]
+                kept = order[np.concatenate(([True], pairs[1:] != pairs[:-1]))]
+                numbers, by = numbers[kept], by[kept]
+            yield FoundPairs(numbers, by, rows, in_piece)
+
+
 class GroupCounts(NamedTuple):
     """Groups found for the rows first, first + 1, …: those of the i-th at starts[i]:starts[i+1]."""
 

@@ -12,12 +12,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kbn.errors import InvalidInputError
 from kbn.filters import BulkReader, Subscription, UnknownTerm
 from kbn.matching.groups import Array
 from kbn.matching.indexed_subscriptions import IndexedSubscriptions
-from kbn.matching.shard import GroupCounts, Shard, counts_of, pairs_of
+from kbn.matching.shard import (
+    FoundPairs,
+    GroupCounts,
+    Shard,
+    counts_of,
+    found_pairs_of,
+    pairs_of,
+)
 from kbn.matching.unsuited_terms import classes_for_individuals
 from kbn.ontology import Term
 
@@ -112,14 +120,28 @@ class StoreView:
                 yield rows, shard.ids.take(chosen), shard.subscribers.take(chosen)
         if len(self._added):
             for rows, numbers in pairs_of(self._added, table):
-                keys: list[Any] = self._added.subscribers.at(numbers.tolist())
-                found = [self._added_rows[key] for key in keys]
-                ids, who = self.types
-                yield (
-                    rows,
-                    pa.array([row.subscription for row in found], ids),
-                    pa.array([row.subscriber for row in found], who),
-                )
+                yield rows, *self._who_added(numbers)
+
+    def found_pairs(
+        self, table: pa.Table
+    ) -> Iterator[tuple[IndexedSubscriptions, FoundPairs, pa.Array, pa.Array]]:
+        """The same pairs with the groups they were found by, and whose groups those are."""
+        for shard in self.shards.values():
+            for found in found_pairs_of(shard.held, table):
+                chosen = pa.array(found.numbers)
+                yield shard.held, found, shard.ids.take(chosen), shard.subscribers.take(chosen)
+        if len(self._added):
+            for found in found_pairs_of(self._added, table):
+                yield self._added, found, *self._who_added(found.numbers)
+
+    def _who_added(self, numbers: Array) -> tuple[pa.Array, pa.Array]:
+        keys: list[Any] = self._added.subscribers.at(numbers.tolist())
+        found = [self._added_rows[key] for key in keys]
+        ids, who = self.types
+        return (
+            pa.array([row.subscription for row in found], ids),
+            pa.array([row.subscriber for row in found], who),
+        )
 
     def matches(self, table: pa.Table) -> pa.Table:
         """Every (notification, subscription, subscriber); a notification is a row number."""
@@ -146,10 +168,20 @@ class StoreView:
                 return shard.subscription_at(number)
         raise InvalidInputError(f"version {self.version} has no subscription {subscription!r}")
 
-    def rows(self) -> Iterator[pa.Table]:
+    def listing(self, subscriber: Any = None) -> Iterator[AddedRow]:
+        """Who subscribes to what, or what one subscriber does; `filter` as a person writes it."""
+        for table in self.rows(1 << 10):
+            if subscriber is not None:
+                named = pc.cast(table["subscriber"], pa.string())
+                table = table.filter(pc.equal(named, str(subscriber)))
+            for row in table.to_pylist():
+                asked = self._reader.read(row["filter"])
+                yield AddedRow(row["subscription"], row["subscriber"], str(asked))
+
+    def rows(self, size: int = 1 << 16) -> Iterator[pa.Table]:
         """All subscriptions, as tables of subscription, subscriber and filter."""
         for shard in self.shards.values():
-            yield from shard.rows()
+            yield from shard.rows(size)
         if self._added_rows:
             columns = zip(*self._added_rows.values(), strict=True)
             names = AddedRow._fields

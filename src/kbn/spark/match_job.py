@@ -36,6 +36,7 @@ from kbn.spark.worker_view import WORKER_VIEW
 
 SHARD = "_shard"
 VERSION = "version"
+PAIR = ("notification", "subscription", "subscriber")
 PROBLEMS_MAX = 8_192
 """Problems in one Arrow batch, at most."""
 
@@ -135,14 +136,12 @@ class MatchJob:
             for counted in view.counts(table):
                 yield _counts(ids, counted)
             return
-        explainer = Explainer(view, table) if self.why else None
+        if self.why:
+            yield from _explained(view, ids, table)
+            return
         for rows, subscription, subscriber in view.pairs(table):
             columns = [ids.take(pa.array(rows)), subscription, subscriber]
-            names = ["notification", "subscription", "subscriber"]
-            if explainer is not None:
-                columns.append(explainer(rows, subscription))
-                names.append(WHY.name)
-            yield pa.record_batch(columns, names=names)
+            yield pa.record_batch(columns, names=PAIR)
 
 
 @dataclass(frozen=True)
@@ -163,6 +162,17 @@ class ProblemsJob:
         columns = [pa.array(ids, like.schema.field(self.matched.layout.id).type)]
         columns += [pa.array(column, type_) for column, type_ in zip(others, types, strict=True)]
         return pa.record_batch(columns, names=PROBLEMS.fieldNames())
+
+
+def _explained(view: StoreView, ids: pa.Array, table: pa.Table) -> Batches:
+    """Pairs with the reasons of each."""
+    explainer = Explainer(view, table)
+    for held, found, subscription, subscriber in view.found_pairs(table):
+        rows = found.rows
+        for start, stop, why in explainer.reasons(held, found):
+            columns = [ids.take(pa.array(rows[start:stop]))]
+            columns += [each.slice(start, stop - start) for each in (subscription, subscriber)]
+            yield pa.record_batch([*columns, why], names=[*PAIR, WHY.name])
 
 
 def _counts(ids: pa.Array, counted: GroupCounts) -> pa.RecordBatch:

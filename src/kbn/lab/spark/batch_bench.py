@@ -72,7 +72,20 @@ def run(settings: Settings, progress: Progress = silent) -> Report:
             rows += measured
             facts["answers"] |= found.pop("answers")
             facts |= found
-    return Report(settings, tuple(rows), {**facts, **_ratios(settings, rows)}, versions())
+    ratios = _ratios(settings, rows)
+    if settings.why:
+        ratios["times pairs"] = {**_of_pairs(rows), "why in a worker": facts.pop("why in a worker")}
+    return Report(settings, tuple(rows), {**facts, **ratios}, versions())
+
+
+def _of_pairs(rows: list[Row]) -> dict[str, float]:
+    """The CPU time of pairs with reasons, in that of pairs."""
+    pairs = {row.cores: row.cpu_s for row in rows if row.what == "pairs"}
+    return {
+        f"why on {row.cores}": row.cpu_s / pairs[row.cores]
+        for row in rows
+        if row.what == "pairs, why"
+    }
 
 
 def _ratios(settings: Settings, rows: list[Row]) -> dict[str, Any]:

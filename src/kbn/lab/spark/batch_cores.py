@@ -16,6 +16,7 @@ from kbn.errors import InvalidInputError
 from kbn.lab.measuring import EnginesDisagreeError
 from kbn.lab.spark import relational
 from kbn.lab.spark.process_tree import Spent, TreeClock, worker_memory
+from kbn.lab.spark.why_cost import notifications_of, times_pairs
 from kbn.lab.workloads.podcast import Podcast
 from kbn.matching import SubscriptionStore
 from kbn.spark import compile_subscriptions, match, session
@@ -37,6 +38,7 @@ class Settings:
     relational: int = 100
     cores: tuple[int, ...] = (1, 2)
     shards: int = 1
+    why: bool = False
     seed: int = 0
     memory: str = "2g"
 
@@ -160,6 +162,11 @@ class _OnCores:
         )
         pairs = match(some.repartition(4 * self.cores), store, terms=TERMS)
         self._measure("pairs", None, _pairs(pairs))
+        if self.settings.why:
+            explained = match(some.repartition(4 * self.cores), store, terms=TERMS, why=True)
+            self._measure("pairs, why", None, _explained(explained))
+            table = notifications_of(self.place / "columns", self.settings.pairs)
+            self.facts["why in a worker"] = times_pairs(store, table, TERMS)
         self.facts[f"workers on {self.cores}"] = worker_memory(str(self.place / "store"))
 
     def _relational(self) -> None:
@@ -202,5 +209,16 @@ def _pairs(matched: DataFrame) -> Callable[[], int]:
     def work() -> int:
         looked_at = matched.agg(F.count("*"), F.sum(F.col("subscriber") % 7))
         return int(looked_at.collect()[0][0])
+
+    return work
+
+
+def _explained(matched: DataFrame) -> Callable[[], int]:
+    def work() -> int:
+        looked_at = matched.agg(
+            F.count("*"), F.sum(F.col("subscriber") % 7), F.sum(F.size("why"))
+        ).collect()[0]
+        assert looked_at[2] >= looked_at[0], "a pair without a reason"
+        return int(looked_at[0])
 
     return work

@@ -22,6 +22,7 @@ with kept(Path(__file__).parent):
         rows,
         scanning,
         slab,
+        texts,
         trie,
     )
 
@@ -41,6 +42,7 @@ __all__ = [
     "rows",
     "scanning",
     "slab",
+    "texts",
     "trie",
 ]
 

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from kbn.spark.io.slices import Slice
     from kbn.spark.io.sources import FilesSource, Offset, Source, local_path
     from kbn.spark.io.table_rows import batch_outcomes
-    from kbn.spark.io.whole_files import COMPRESSED, CONTENT_BYTES_MAX, file_outcomes
+    from kbn.spark.io.whole_files import (
+        COMPRESSED,
+        CONTENT_BYTES_MAX,
+        column_names,
+        file_outcomes,
+    )
 
 __all__ = [
     "COMPRESSED",
@@ -62,6 +67,7 @@ __all__ = [
     "batch_outcomes",
     "batches",
     "checked_connector",
+    "column_names",
     "feed_outcomes",
     "file_outcomes",
     "frames",
@@ -107,6 +113,7 @@ __getattr__ = on_first_use(
         "acknowledge": "kbn.spark.io.outbox",
         "batch_outcomes": "kbn.spark.io.table_rows",
         "batches": "kbn.spark.io.outcomes",
+        "column_names": "kbn.spark.io.whole_files",
         "feed_outcomes": "kbn.spark.io.feeds",
         "file_outcomes": "kbn.spark.io.whole_files",
         "frames": "kbn.spark.io.outbox",

@@ -54,6 +54,22 @@ def csv_outcomes(stream: IO[bytes], source: str | None, mapping: Mapping) -> Ite
             yield Refused(source, row.line, row.text, str(error))
 
 
+def csv_names(stream: IO[bytes], mapping: Mapping) -> tuple[str, ...]:
+    """The names of a CSV file's fields; InvalidInputError when it has none.
+
+    >>> csv_names(io.BytesIO(b"id,topic\\nn1,tea\\n"), Mapping())
+    ('id', 'topic')
+    """
+    if mapping.csv.columns is not None:
+        return mapping.csv.columns
+    rows = _Rows(stream, mapping.csv)
+    header = next(rows, None)
+    rows.detach()
+    if header is None:
+        raise InvalidInputError("the file is empty")
+    return _header(header)
+
+
 class _Row(NamedTuple):
     line: int
     text: str
@@ -87,6 +103,10 @@ class _Rows:
             self._lines.keep_first()
             self._reader = self._started()
         return _Row(self._lines.start, _shown("".join(self._lines.taken)), cells, reason)
+
+    def detach(self) -> None:
+        """Leave the file to whoever opened it."""
+        self._lines.detach()
 
     def _started(self) -> Iterator[list[str]]:
         form = self._form
@@ -129,6 +149,9 @@ class _Lines:
             raise StopIteration
         self.taken.append(line)
         return line
+
+    def detach(self) -> None:
+        self._text.detach()
 
     def begin(self) -> None:
         """A new row begins here, or below the comments that stand here."""

@@ -14,17 +14,20 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kbn.errors import InvalidInputError
-from kbn.spark.io.csv_texts import csv_outcomes
+from kbn.spark.io.csv_texts import csv_names, csv_outcomes
 from kbn.spark.io.feeds import feed_outcomes
 from kbn.spark.io.json_texts import RECORD_BYTES_MAX, JsonReader, Line
 from kbn.spark.io.mapping import Mapping
 from kbn.spark.io.outcomes import Outcome, Refused
+from kbn.spark.io.partitions import partition_fields
 from kbn.spark.io.table_rows import parquet_outcomes
 
 CONTENT_BYTES_MAX = 256 * 2**20
@@ -57,6 +60,28 @@ def file_outcomes(
         yield Refused(source, None, None, str(error))
     except _DAMAGED as error:
         yield Refused(source, None, None, _damage(error, count))
+
+
+def column_names(path: Path, format: str, mapping: Mapping | None) -> tuple[str, ...] | None:
+    """The fields that all records of a file have; None where records have their own, or none.
+
+    ```python
+    column_names(Path("menu.csv"), "csv", None)
+    ```
+    """
+    if format not in ("csv", "parquet"):
+        return None
+    source = path.absolute().as_uri()
+    try:
+        with _opened(source, None) as stream:
+            names = (
+                csv_names(stream, mapping or Mapping())
+                if format == "csv"
+                else pq.read_schema(stream).names
+            )
+    except (InvalidInputError, *_DAMAGED):
+        return None  # reading it will say so
+    return (*partition_fields(source), *names)
 
 
 def _outcomes(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kbn.spark.pipeline.config import PipelineConfig, checked_config, load_config
 from kbn.spark.pipeline.deciding import Decision
-from kbn.spark.pipeline.runner import SETTINGS, Outcome, plan, run, table
+from kbn.spark.pipeline.runner import SETTINGS, Outcome, head, plan, run, table
 from kbn.spark.pipeline.state import Status, status
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "PipelineConfig",
     "Status",
     "checked_config",
+    "head",
     "load_config",
     "plan",
     "run",

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from kbn.config import Document, Form, Place, Text, or_one_of
+from kbn.config import Document, Form, Place, Text, did_you_mean, or_one_of
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology, Reasoning
 from kbn.placement import PLANNERS
@@ -41,6 +41,7 @@ from kbn.spark.io import (
     TERM_KINDS,
     MappingForm,
     checked_connector,
+    column_names,
     mapping_of,
 )
 from kbn.spark.io import Mapping as RecordMapping
@@ -67,6 +68,8 @@ class Source:
     format: str
     mapping: RecordMapping | None
     mapping_digest: str
+    attributes: frozenset[str] | None = None
+    """All that its notifications may have; None where each record has its own."""
     connector: str = ""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -329,8 +332,10 @@ def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source
         raise place.at("format").error("is missing")
     mapping, digest = _mapping(form.mapping, place.at("mapping"), directory)
     if form.path is not None:
-        _found(form.path, place.at("path"), directory)
-        return Source(key, form.path, form.format or "", mapping, digest)
+        files = _found(form.path, place.at("path"), directory)
+        columns = _columns(form.format or "", mapping, files, place.at("mapping"))
+        attributes = _attributes(form.format or "", mapping, columns)
+        return Source(key, form.path, form.format or "", mapping, digest, attributes)
     (kind,) = kinds
     options = _connector(kind, given[kind], place.at(kind), directory)
     if kind in TABLES and form.format is not None:
@@ -338,8 +343,10 @@ def _source(key: str, form: SourceForm, place: Place, directory: Path) -> Source
     if kind in QUEUES and form.format not in QUEUE_FORMATS:
         raise place.at("format").error(f"messages are {' or '.join(QUEUE_FORMATS)}")
     named = [options.get(name, "") for name in ("path", "table", "topic", "stream", "subject")]
+    format = form.format or "rows"
+    attributes = _attributes(format, mapping, None)
     return Source(
-        key, f"{kind} {' '.join(named)}", form.format or "rows", mapping, digest, kind, options
+        key, f"{kind} {' '.join(named)}", format, mapping, digest, attributes, kind, options
     )
 
 
@@ -356,6 +363,48 @@ def _connector(
         return checked_connector(kind, texts)
     except InvalidInputError as error:
         raise place.error(str(error)) from None
+
+
+def _columns(
+    format: str, mapping: RecordMapping | None, files: Iterable[Path], place: Place
+) -> tuple[str, ...] | None:
+    """The columns of the first file that has what the mapping reads; refused when none has.
+
+    A file that lacks a column beside others that have it is a file gone wrong: its rows go to the
+    quarantine, and the others are read.
+    """
+    seen: tuple[str, ...] | None = None
+    for file in files:
+        names = column_names(file, format, mapping)
+        if names is None:
+            continue
+        missing = [one for one in _needed(mapping) if not {one, one.partition(".")[0]} & {*names}]
+        if not missing:
+            return names
+        seen, lacking, where = names, missing[0], file
+    if seen is not None:
+        raise place.error(
+            f"it reads the column {lacking!r}, and no file has it{did_you_mean(lacking, seen)}; "
+            f"{where} has {', '.join(seen)}"
+        )
+    return None
+
+
+def _needed(mapping: RecordMapping | None) -> tuple[str, ...]:
+    return () if mapping is None else mapping.fields
+
+
+def _attributes(
+    format: str, mapping: RecordMapping | None, columns: tuple[str, ...] | None
+) -> frozenset[str] | None:
+    if format == "rss" and mapping is None:
+        mapping = FEED_MAPPING
+    if mapping is not None and mapping.attributes is not None:
+        return frozenset(mapping.attributes)
+    # kbn's own table has attributes of its own; fields of structs are named outer.inner.
+    if format == "csv" and columns is not None:
+        return frozenset(columns)
+    return None
 
 
 def _mapping(
@@ -398,11 +447,26 @@ def _annotate(
     for name, kind in (form or {}).items():
         if isinstance(kind, str):
             found[name] = kind
+            _check_attribute(name, place.at(name), sources)
         elif kind is True:
             raise place.at(name).error(f"expected {', '.join(TERM_KINDS)} or false, not true")
         else:
             found.pop(name, None)  # what a mapping says is a term is to stay text
     return checked_fields(found)
+
+
+def _check_attribute(name: str, place: Place, sources: Iterable[Source]) -> None:
+    """Refuse to annotate what no notification can have, as far as that is known before."""
+    known: set[str] = set()
+    for one in sources:
+        if one.attributes is None:
+            return
+        known |= one.attributes
+    if name not in known:
+        raise place.error(
+            f"no notification has an attribute of that name{did_you_mean(name, known)}; there are "
+            f"{', '.join(sorted(known))}"
+        )
 
 
 def _brokers(form: str | list[str] | None, place: Place) -> tuple[str, ...]:

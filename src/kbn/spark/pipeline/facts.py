@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 
@@ -10,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kbn.ontology import Ontology, telling_label
+from kbn.filters import short_filter
+from kbn.ontology import Ontology
 from kbn.spark.pipeline.stages import Job
 from kbn.spark.pipeline.state import State
 
@@ -19,7 +19,6 @@ TOP = 15
 HOURS_MAX = 24 * 7
 """Beyond a week, notifications are counted by day."""
 
-_TERM = re.compile(r"(?:class|individual|property|term)\(<([^<>\s]+)>\)|<([^<>\s]+:[^<>\s]+)>")
 _IRI = r'"(?:class|individual|property|term)":\s*"([^"]+)"'
 
 
@@ -114,23 +113,6 @@ def _filters(wanted: DataFrame, ontology: Ontology) -> pa.Table:
     matches = (F.col("subscriptions") * F.col("notifications")).alias("matches")
     found = _most(wanted.select("filter", "subscriptions", "notifications", matches), "matches")
     return _rewritten(found, "filter", partial(short_filter, ontology=ontology))
-
-
-def short_filter(text: str, ontology: Ontology) -> str:
-    """A filter with CURIEs in place of IRIs, which for known terms also say the kind, and with
-    the label of a term where that says more.
-
-    >>> short_filter("topic @= class(<urn:x>)", Ontology.empty())
-    'topic @= class(<urn:x>)'
-    """
-
-    def short(found: re.Match[str]) -> str:
-        iri = found[1] or found[2]
-        name, label = ontology.shorten(iri), telling_label(ontology, iri)
-        shown = found[0] if name == iri else name
-        return shown if label is None else f"{shown} ({label})"
-
-    return _TERM.sub(short, text)
 
 
 def _rejected(rejected: DataFrame) -> pa.Table:

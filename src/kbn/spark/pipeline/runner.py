@@ -43,6 +43,8 @@ class Outcome:
     seconds: float
     new: dict[str, int] = field(default_factory=dict)
     """Of these rows, those that this run wrote."""
+    told: tuple[str, ...] = ()
+    """What it has to say beside: that nothing could be read, or is wrong with notifications."""
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -104,6 +106,16 @@ def table(spark: SparkSession, config: PipelineConfig, name: str) -> DataFrame:
     return Tables(config.output / "tables").read(spark, name)
 
 
+def head(config: PipelineConfig, name: str, limit: int = 20) -> tuple[list[dict[str, Any]], int]:
+    """The first rows of a table that a pipeline made, and how many it has; needs no Spark.
+
+    ```python
+    rows, total = head(load_config("pets.yaml"), "quarantine")
+    ```
+    """
+    return Tables(config.output / "tables").head(name, limit)
+
+
 def _declared(config: PipelineConfig | str | Path) -> PipelineConfig:
     return config if isinstance(config, PipelineConfig) else load_config(config)
 
@@ -156,7 +168,10 @@ class _Run:
                 done += 1
             rows = dict(self.state.stages[decision.stage].rows)
             new = {} if job is None or decision.action == "skip" else _written(job, decision, rows)
-            made = Outcome(decision.stage, decision.action, decision.why, rows, seconds, new)
+            told = () if job is None else tuple(job.told)
+            if job is not None:
+                job.told.clear()
+            made = Outcome(decision.stage, decision.action, decision.why, rows, seconds, new, told)
             outcomes.append(made)
         return outcomes
 

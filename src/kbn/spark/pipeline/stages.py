@@ -6,12 +6,13 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kbn.matching import SubscriptionStore
 from kbn.ontology import Ontology
@@ -31,6 +32,7 @@ from kbn.spark.pipeline.tables import Tables
 from kbn.spark.pipeline.wanted import totals_of_matches, totals_of_wanted, wanted
 from kbn.spark.planning import clusters, plan, plan_json
 from kbn.spark.shared import ontology_path
+from kbn.wording import counted
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Job:
     ontology: Ontology
     tables: Tables
     spark: SparkSession
+    told: list[str] = field(default_factory=list)
+    """What the stage under way has to say to whoever runs it."""
 
     @property
     def out(self) -> Path:
@@ -97,6 +101,16 @@ def ingest(job: Job, decision: Decision) -> None:
         rows = job.tables.stage(job.spark, reduce(DataFrame.unionByName, parts), "ingested")
         job.tables.write(notifications(rows), "notifications", run)
         job.tables.write(quarantine(rows), "quarantine", run)
+    refused = job.tables.rows("quarantine")
+    if refused and not job.tables.rows("notifications"):
+        often = _most_frequent(job.table("quarantine"))
+        job.told.append(f"all {counted(refused, 'record')} are in quarantine, most often: {often}")
+
+
+def _most_frequent(rows: DataFrame) -> str:
+    """The reason that most rows have."""
+    reasons = rows.groupBy("reason").count().orderBy(F.col("count").desc(), "reason").limit(1)
+    return str(reasons.collect()[0].reason)
 
 
 def _records(job: Job, number: int, files: Mapping[str, Stamp]) -> DataFrame:
@@ -122,6 +136,16 @@ def annotate_(job: Job, decision: Decision) -> None:
         job.tables.write(done, "annotated", run)
     job.tables.keep_runs("annotated", decision.runs)
     job.tables.write(unrecognised(job.table("annotated")), "unrecognised")
+    for name in _unsure(job.config):
+        held = F.get_json_object("attributes", f"$['{name}']")
+        if not job.table("annotated").where(held.isNotNull()).limit(1).count():
+            job.told.append(f"annotate: no notification has an attribute {name!r}")
+
+
+def _unsure(config: PipelineConfig) -> list[str]:
+    """The attributes to annotate of which only the records tell whether there are any."""
+    known = {name for one in config.sources for name in one.attributes or ()}
+    return [name for name in config.annotate if name not in known and "'" not in name]
 
 
 def compile_(job: Job, decision: Decision) -> None:
@@ -169,7 +193,11 @@ def match_(job: Job, decision: Decision) -> None:
         wrong = problems(given, store, unknown_terms=told, duplicates=True)
         job.tables.write(wrong, "problems", run)
     job.tables.keep_runs(name, decision.runs)
+    job.tables.keep_runs("problems", decision.runs)
     job.tables.remove(other)
+    if wrong_rows := job.tables.rows("problems"):
+        often = _most_frequent(job.table("problems"))
+        job.told.append(f"{counted(wrong_rows, 'problem')} of notifications, most often: {often}")
     if options.expand:
         job.tables.remove("wanted")
         job.tables.write(job.given(job.config.subscriptions), "subscribed")

@@ -14,9 +14,13 @@ import os
 import shutil
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+
+from kbn.config import or_one_of
+from kbn.errors import InvalidInputError
 
 RUN = "run"
 
@@ -74,6 +78,22 @@ class Tables:
         """How many rows a table, or one run's part, has; only the ends of its files are read."""
         files = self.path(name, run).rglob("*.parquet")
         return sum(int(pq.read_metadata(file).num_rows) for file in files)
+
+    def head(self, name: str, limit: int) -> tuple[list[dict[str, Any]], int]:
+        """The first rows of a table, and how many it has; InvalidInputError if it is not there."""
+        known = sorted(at.name for at in self.root.glob("[!.]*") if at.is_dir())
+        if name not in known:
+            said = or_one_of(name, known) if known else ": nothing has run yet"
+            raise InvalidInputError(f"there is no table {name!r:.60}{said}")
+        rows: list[dict[str, Any]] = []
+        for file in sorted(self.path(name).rglob("*.parquet")):
+            if len(rows) < limit:
+                with pq.ParquetFile(file) as opened:
+                    for batch in opened.iter_batches(limit):
+                        rows += batch.to_pylist()
+                        if len(rows) >= limit:
+                            break
+        return rows[:limit], self.rows(name)
 
     def _put(self, fresh: Path, place: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
