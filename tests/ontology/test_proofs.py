@@ -86,6 +86,39 @@ def test_every_pair_of_a_real_ontology_is_proved(name: str, pairs: int, level: s
     assert check_all(Ontology.load(path, level)) >= pairs  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.parametrize(
+    ("name", "pairs", "unproved"), [("wine.rdf", 2900, 10), ("univ-bench.owl", 82, 0)]
+)
+def test_at_dl_a_link_is_proved_or_only_the_reasoner_knows_it(
+    name: str, pairs: int, unproved: int
+) -> None:
+    """What has no proof is what no lower level finds: of it `kbn ontology explain` says that the
+    reasoner inferred it.
+    """
+    path = REAL / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not at hand")
+    ontology, lower = Ontology.load(path, "dl"), Ontology.load(path, "el")
+    proofs, graph = Proofs(ontology), Graph(ontology.sources)
+    links: dict[Link, tuple[Step, ...]] = {}
+    count = 0
+    for first, last, chained in chains_of(ontology):
+        count += 1
+        assert chained, f"no chain from {first} to {last}"
+        links.update({link: proofs.of(link) for link in chained if link not in links})
+    known = {link for _, _, chained in chains_of(lower) for link in chained}
+    for link, steps in links.items():
+        judge(steps, graph)
+        if steps:
+            assert wanted(ontology, link) <= {step.claim for step in steps}
+        else:
+            assert link not in known
+    assert count >= pairs
+    assert sum(not steps for steps in links.values()) == unproved
+
+
 @pytest.mark.parametrize("level", ["none", "rdfs", "rl", "el"])
 @pytest.mark.parametrize("name", ["animals", "conference", "services", "podcast", "drinks"])
 def test_every_pair_of_a_shipped_ontology_is_proved(name: str, level: str) -> None:

@@ -36,6 +36,11 @@ class IndexedSubscriptions:
     """Subscriptions under keys; `version` counts their changes.
 
     With `in_parts` a large index is made anew in steps: while it `is_renewing`, call `renew`.
+
+    >>> held = IndexedSubscriptions()
+    >>> held.add("price < 20", "ann")
+    >>> len(held), held.group_count
+    (1, 1)
     """
 
     def __init__(self, ontology: Ontology | None = None, *, in_parts: bool = False) -> None:

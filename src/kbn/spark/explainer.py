@@ -194,4 +194,5 @@ def _runs(starts: Array, counts: Array) -> Array:
     """The positions starts[i], starts[i] + 1, … of every run, one run after another."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if ends.shape[0] else 0
-    return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    found: Array = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return found

@@ -74,7 +74,7 @@ def run(settings: Settings, progress: Progress = silent) -> Report:
             facts |= found
     ratios = _ratios(settings, rows)
     if settings.why:
-        ratios["times pairs"] = {**_of_pairs(rows), "why in a worker": facts.pop("why in a worker")}
+        ratios["times pairs"] = _of_pairs(rows)
     return Report(settings, tuple(rows), {**facts, **ratios}, versions())
 
 

@@ -16,7 +16,6 @@ from kbn.errors import InvalidInputError
 from kbn.lab.measuring import EnginesDisagreeError
 from kbn.lab.spark import relational
 from kbn.lab.spark.process_tree import Spent, TreeClock, worker_memory
-from kbn.lab.spark.why_cost import notifications_of, times_pairs
 from kbn.lab.workloads.podcast import Podcast
 from kbn.matching import SubscriptionStore
 from kbn.spark import compile_subscriptions, match, session
@@ -165,8 +164,6 @@ class _OnCores:
         if self.settings.why:
             explained = match(some.repartition(4 * self.cores), store, terms=TERMS, why=True)
             self._measure("pairs, why", None, _explained(explained))
-            table = notifications_of(self.place / "columns", self.settings.pairs)
-            self.facts["why in a worker"] = times_pairs(store, table, TERMS)
         self.facts[f"workers on {self.cores}"] = worker_memory(str(self.place / "store"))
 
     def _relational(self) -> None:
