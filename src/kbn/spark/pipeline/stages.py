@@ -101,6 +101,8 @@ def ingest(job: Job, decision: Decision) -> None:
         rows = job.tables.stage(job.spark, reduce(DataFrame.unionByName, parts), "ingested")
         job.tables.write(notifications(rows), "notifications", run)
         job.tables.write(quarantine(rows), "quarantine", run)
+    for name in ("notifications", "quarantine"):
+        job.tables.keep_runs(name, decision.runs)
     refused = job.tables.rows("quarantine")
     if refused and not job.tables.rows("notifications"):
         often = _most_frequent(job.table("quarantine"))
@@ -136,7 +138,7 @@ def annotate_(job: Job, decision: Decision) -> None:
         job.tables.write(done, "annotated", run)
     job.tables.keep_runs("annotated", decision.runs)
     job.tables.write(unrecognised(job.table("annotated")), "unrecognised")
-    for name in _unsure(job.config):
+    for name in _unsure(job.config) if job.tables.rows("annotated") else ():
         held = F.get_json_object("attributes", f"$['{name}']")
         if not job.table("annotated").where(held.isNotNull()).limit(1).count():
             job.told.append(f"annotate: no notification has an attribute {name!r}")
