@@ -201,6 +201,22 @@ def test_an_advertisement_that_changes_takes_the_subscribers_along(seed: int) ->
         sender.publish({"size": 1})
 
 
+def test_publishers_that_arrive_and_regroup_others_cost_nobody_a_notification(seed: int) -> None:
+    group = SimulatedGroup(seed, skewed)
+    sender = group.peer("sender")
+    sender.advertise(["price"], connections=2)
+    peers = [group.peer(f"reader {number}") for number in range(6)]
+    for peer in peers:
+        peer.subscribe("price >= 0")
+    group.run_for(8.0)
+    publish(group, sender, range(50))
+    for number in range(6):
+        group.peer(f"writer {number}").advertise(["price", f"a{number}"], connections=1)
+        publish(group, sender, range(50 + 50 * number, 100 + 50 * number))
+    group.run_for(8.0)
+    assert all(sorted(values(peer)) == list(range(350)) for peer in peers)
+
+
 def test_limits_and_bounds_that_mean_nothing_are_refused() -> None:
     group = SimulatedGroup()
     peer = group.peer("peer")

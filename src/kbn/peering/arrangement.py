@@ -322,14 +322,15 @@ class Arrangement:
     def _join_clusters(self, subscriber: Subscriber) -> None:
         """Have a peer be in the clusters it belongs to, and in no others."""
         belongs = self._clusters_for(subscriber)
-        for number in [*subscriber.clusters]:
-            if number not in belongs:
-                self._leave(subscriber, number)
+        old = [number for number in subscriber.clusters if number not in belongs]
+        for number in old:
+            self._leave(subscriber, number)
         new = [number for number in belongs if number not in subscriber.clusters]
         for place, number in enumerate(new):
             left = subscriber.slots - sum(subscriber.clusters.values())
             subscriber.clusters[number] = ceil(left / (len(new) - place))
-            self._begin_joining(subscriber, number)
+            # Who is moved goes on hearing: a place at once, and measurements afterwards.
+            self._begin_joining(subscriber, number, at_once=bool(old))
         for number in belongs:
             if number not in new:
                 self._changes.placed[subscriber.name, number] = None  # other filters, perhaps
@@ -358,7 +359,7 @@ class Arrangement:
             return None
         return Bound(min(each.within for each in bounds), max(each.probability for each in bounds))
 
-    def _begin_joining(self, subscriber: Subscriber, number: int) -> None:
+    def _begin_joining(self, subscriber: Subscriber, number: int, at_once: bool) -> None:
         cluster = self.clusters.get(number)
         if cluster is None:
             cluster = self.clusters[number] = Cluster.empty(number, self.links)
@@ -371,8 +372,9 @@ class Arrangement:
             return
         wanted = self._to_measure(cluster, name, bound)
         joining = Joining(bound, subscriber.clusters[number], self.now + MEASURE_S, tuple(wanted))
-        if not wanted:
+        if not wanted or at_once:
             self._join(cluster, name, joining)
+            self._ask_to_measure(cluster, name, wanted)
             return
         cluster.joining[name] = joining
         self._ask_to_measure(cluster, name, wanted)

@@ -40,7 +40,7 @@ from kbn.peering.neighbours import (
     Outgoing,
     Times,
 )
-from kbn.peering.seen import Seen
+from kbn.peering.seen import Progress, Seen
 from kbn.peering.summary import check_bounds, filter_text, read_filter, wants
 from kbn.peering.wire import decode_between_peers, decode_link, decode_to_peer
 
@@ -51,6 +51,7 @@ COORDINATOR_SILENT_S = 3.0
 STRANGER_S = 5.0
 AGAIN_S = 0.1
 SUBSCRIPTIONS_MAX = 1000
+FED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class Peer:
         self._source_children: dict[int, dict[int, str]] = {}
         self._published = Buffer()
         self._delivered = Seen()
+        self._progress = Progress()
+        self._fed: set[Filter] = set()  # by which we were placed somewhere
         self._numbers = count(1)
         self._ids = count(1)
         self._now = now
@@ -365,6 +368,7 @@ class Peer:
     def _tick(self) -> None:
         self._tend_coordinator()
         self._tend_links()
+        self._progress.tick(self._now)
         for membership in self.clusters.values():
             membership.progress.tick(self._now)
             self._attach_again(membership)
@@ -559,6 +563,12 @@ class Peer:
         if membership is None:
             membership = Membership(place.cluster, self.ontology)
             self.clusters[place.cluster] = membership
+            if not self._fed.isdisjoint(filters):  # we are moved, and may miss something
+                membership.had_parent = True
+                membership.progress = self._progress.copy()
+        if len(self._fed) > FED_MAX:
+            self._fed.clear()
+        self._fed.update(filters)
         membership.filters, membership.attributes = filters, place.attributes
         membership.from_source = place.from_source
         membership.parents = {each.name: each.url for each in place.parents}
@@ -704,6 +714,7 @@ class Peer:
             self.counts.repeated += 1
             return
         membership.progress.note(source, item.number)
+        self._progress.note(source, item.number)
         self.counts.received += 1
         try:
             notification = content.decode(item.content, publisher=item.publisher)

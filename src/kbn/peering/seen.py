@@ -65,6 +65,13 @@ class Progress:
                 del self._current[next(iter(self._current))]
             self._current[source] = number
 
+    def copy(self) -> Progress:
+        """The same, to go on from."""
+        made = Progress()
+        made._current, made._newer = dict(self._current), dict(self._newer)
+        made._older, made._marked_at = dict(self._older), self._marked_at
+        return made
+
     def tick(self, now: float) -> None:
         if now - self._marked_at >= MARK_EVERY_S:
             self._marked_at = now
