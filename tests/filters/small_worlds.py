@@ -7,14 +7,14 @@ boundary cases (equal operands, one value a prefix of another, equivalent classe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 from kbn.errors import InvalidInputError, UnknownTermError
 from kbn.filters.model import Constraint
-from kbn.filters.operators import AnyOperator, Composite, Negated, Operator
+from kbn.filters.operators import AnyOperator, Composite, Near, Negated, Operator
 from kbn.filters.values import Bag, Operand, Relation, Value
 from kbn.ontology.terms import Class, Individual, Property, Term
 
@@ -169,6 +169,34 @@ class SmallOntology:
     def related(self, individual: str, prop: str) -> frozenset[str]:
         return frozenset(o for s, p, o in self.facts if s == individual and p == prop)
 
+    def steps_to(self, kind: str, one: str, others: Sequence[str], most: int) -> list[int | None]:
+        """By going from each term to all that are one step away, until nothing is new."""
+        found = {name: 0 for name in self._alike(kind, one)}
+        for step in range(1, most + 1):
+            reached = {b for a in found for b in self.names[kind] if self._is_step(kind, a, b)}
+            for name in reached - found.keys():
+                found[name] = step
+        return [found.get(other) for other in others]
+
+    def _alike(self, kind: str, name: str) -> frozenset[str]:
+        if kind == "individual":
+            return self.same_as(name)
+        return self.equivalents(name) if kind == "class" else self.equivalent_properties(name)
+
+    def _is_step(self, kind: str, a: str, b: str) -> bool:
+        if kind == "individual":
+            return any((s, o) in ((a, b), (b, a)) for s, _, o in self.facts)
+        return self._is_directly_below(kind, a, b) or self._is_directly_below(kind, b, a)
+
+    def _is_directly_below(self, kind: str, a: str, b: str) -> bool:
+        pairs = self.below if kind == "class" else self.under
+        if (a, b) not in pairs or (b, a) in pairs:
+            return False
+        return not any(
+            (a, c) in pairs and (c, b) in pairs and (c, a) not in pairs and (b, c) not in pairs
+            for c in self.names[kind]
+        )
+
 
 NUMBERS: list[Value] = [-1, 0, 1, 1.0, 1.5, 2, 3, 2**53, 2**53 + 1, 2.0**53, math.inf, -math.inf]
 STRINGS: list[Value] = ["", "a", "ab", "abc", "b", "ba", "bc", "a\0", "aa", "\U0010ffff", "é"]
@@ -202,6 +230,7 @@ POOLS: list[list[Value]] = [
     [*INDIVIDUAL_TERMS, *BARE_TERMS],
 ]
 
+NEAR = [Near(0), Near(1), Near(2), Near(0.5)]
 _BAGS = [Operator.EQUAL_BAG, Operator.SUB_BAG, Operator.SUPER_BAG]
 
 
@@ -218,7 +247,7 @@ def random_bag(random: Random, pool: list[Value] | None = None, depth: int = 1) 
 
 def random_operator(random: Random, depth: int = 2) -> AnyOperator:
     plain = [op for op in Operator if op not in _BAGS]
-    made: Any = random.choice(plain)
+    made: Any = random.choice([*plain, *NEAR])
     if depth and random.random() < 0.35:
         made = random.choice(_BAGS)
         if random.random() < 0.8:

@@ -27,7 +27,7 @@ from tests.ontology.ontology_oracle import PREFIXES, Entailed, Written
 
 from kbn.errors import InvalidInputError
 from kbn.filters import Bag, Constraint, Filter, Notification, Relation, Subscription
-from kbn.filters.operators import BAG_OPERATORS, AnyOperator, Composite, Negated, Operator
+from kbn.filters.operators import BAG_OPERATORS, AnyOperator, Composite, Near, Negated, Operator
 from kbn.ontology import Class, Individual, Ontology, Property, Term
 
 NAMESPACE = "urn:t#"
@@ -85,15 +85,16 @@ _STRING = (Operator.PREFIX, Operator.SUFFIX, Operator.CONTAINS, Operator.IN)
 _LIKE = (Operator.EQUIV, Operator.NOT_EQUIV)
 _HIERARCHY = (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC)
 _EQUAL = (Operator.EQ, Operator.NE)
-OPERATORS: dict[str, tuple[Operator, ...]] = {
-    "number": (*_EQUAL, *_ORDERS, *_ORDERS),
-    "time": (*_EQUAL, *_ORDERS),
-    "string": (*_EQUAL, *_ORDERS, *_STRING, *_STRING),
+_NEAR = (Near(0), Near(1), Near(2))
+OPERATORS: dict[str, tuple[AnyOperator, ...]] = {
+    "number": (*_EQUAL, *_ORDERS, *_ORDERS, *_NEAR, Near(0.5)),
+    "time": (*_EQUAL, *_ORDERS, *_NEAR, Near(1e-6), Near(1e15)),
+    "string": (*_EQUAL, *_ORDERS, *_STRING, *_STRING, *_NEAR),
     "bytes": _EQUAL,
     "bool": _EQUAL,
-    "class": (*_EQUAL, *_LIKE, *_HIERARCHY, *_HIERARCHY),
-    "property": (*_EQUAL, *_LIKE, *_HIERARCHY),
-    "individual": (*_EQUAL, *_LIKE, Operator.ISA, Operator.IS_NOT_A, Operator.ONT_PROP),
+    "class": (*_EQUAL, *_LIKE, *_HIERARCHY, *_HIERARCHY, *_NEAR),
+    "property": (*_EQUAL, *_LIKE, *_HIERARCHY, *_NEAR),
+    "individual": (*_EQUAL, *_LIKE, *_NEAR, Operator.ISA, Operator.IS_NOT_A, Operator.ONT_PROP),
 }
 _KINDS: dict[str, type[Term]] = {
     "class": Class,

@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from kbn.filters.lexing import tokenize_filter
     from kbn.filters.mentions import terms_named_in
     from kbn.filters.model import MAX_CONSTRAINTS, Constraint, Filter, Subscription
+    from kbn.filters.nearness import is_range, near_distance, near_range
     from kbn.filters.notification import MAX_ATTRIBUTES, MAX_NAME, Notification
     from kbn.filters.operators import (
         ORDER_OPERATORS,
         AnyOperator,
         Composite,
+        Near,
         Negated,
         Operator,
         negate_operator,
@@ -91,6 +93,7 @@ __all__ = [
     "Explanation",
     "Family",
     "Filter",
+    "Near",
     "Negated",
     "Notification",
     "Operator",
@@ -117,9 +120,12 @@ __all__ = [
     "has_one_reason",
     "implies",
     "is_paired",
+    "is_range",
     "json_depth_error",
     "matches_by_definition",
     "may_intersect",
+    "near_distance",
+    "near_range",
     "negate_operator",
     "notification_size",
     "operator_accepts",
@@ -175,6 +181,7 @@ __getattr__ = on_first_use(
         "MAX_BAG_SIZE": "kbn.filters.values",
         "MAX_CONSTRAINTS": "kbn.filters.model",
         "MAX_NAME": "kbn.filters.notification",
+        "Near": "kbn.filters.operators",
         "Negated": "kbn.filters.operators",
         "Notification": "kbn.filters.notification",
         "ORDER_OPERATORS": "kbn.filters.operators",
@@ -190,6 +197,9 @@ __getattr__ = on_first_use(
         "check_value": "kbn.filters.values",
         "is_paired": "kbn.filters.sizes",
         "notification_size": "kbn.filters.sizes",
+        "is_range": "kbn.filters.nearness",
+        "near_distance": "kbn.filters.nearness",
+        "near_range": "kbn.filters.nearness",
         "operator_accepts": "kbn.filters.evaluation",
         "constraint_from_json": "kbn.filters.json_form",
         "constraint_to_json": "kbn.filters.json_form",

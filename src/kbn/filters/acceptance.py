@@ -19,9 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
+from kbn.filters.nearness import is_near
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     AnyOperator,
+    Near,
     Negated,
     Operator,
     negate_operator,
@@ -49,6 +51,7 @@ _EQUIVALENCE = frozenset({Operator.EQUIV, Operator.NOT_EQUIV})
 _HIERARCHY = frozenset({Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC})
 _OF_INDIVIDUALS = frozenset({Operator.ISA, Operator.IS_NOT_A, Operator.ONT_PROP})
 _EQUALITY = frozenset({Operator.EQ, Operator.NE})
+_NEAR = _ORDERED | _TERM_FAMILIES
 
 
 def holds(
@@ -127,6 +130,8 @@ def _families_taken(operator: AnyOperator) -> frozenset[Family]:
         return _TERM_FAMILIES
     if operator in _HIERARCHY:
         return _HIERARCHIC
+    if isinstance(operator, Near):
+        return _NEAR
     return _STRINGS
 
 
@@ -135,6 +140,8 @@ def _holds(operator: AnyOperator, x: Any, v: Any, ontology: Vocabulary, bags: Ba
     parts = split_bag_operator(operator)
     if parts is not None:
         return bags(parts[0], parts[1], x, v, ontology)
+    if isinstance(operator, Near):
+        return is_near(operator, x, v, ontology)
     match operator:
         case Operator.EQ:
             return _equal(x, v, ontology, bags)

@@ -6,13 +6,14 @@ among the other bag's elements costs what the answer costs.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import accumulate
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from kbn.filters.operators import ORDER_OPERATORS, STRING_OPERATORS, AnyOperator, Operator
+from kbn.filters.nearness import is_range, near_distance, near_range
+from kbn.filters.operators import ORDER_OPERATORS, STRING_OPERATORS, AnyOperator, Near, Operator
 from kbn.filters.values import Family, Operand, Relation, Value, value_family, value_key
 from kbn.filters.vocabulary import Vocabulary
 from kbn.ontology import Term
@@ -30,6 +31,8 @@ def related_pairs(operator: AnyOperator, xs: _Items, vs: _Items, ontology: Vocab
     The elements on each side are distinct, and none is or holds a bare term. Order operators,
     negatives and composites have better ways than pairs and are not answered here.
     """
+    if isinstance(operator, Near):
+        return _near(operator, xs, vs, ontology)
     assert isinstance(operator, Operator)
     return _INDEXED[operator](xs, vs, ontology)
 
@@ -47,11 +50,15 @@ def subject(operator: AnyOperator, item: Operand, *, is_value: bool) -> Hashable
     if type(item) is Relation:
         return None
     kind = value_family(cast(Value, item))
+    if isinstance(operator, Near):
+        return kind if kind in _NEAR else None
     return kind if operator is Operator.EQ or kind in _TAKEN.get(operator, _BAGS) else None
 
 
 _OF_INDIVIDUALS = frozenset({Operator.ISA, Operator.ONT_PROP})
 _BAGS = frozenset({Family.BAG})
+_TERMS = frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL})
+_NEAR = _TERMS | {Family.NUMBER, Family.STRING, Family.TIME}
 _TAKEN: dict[AnyOperator, frozenset[Family]] = {
     **dict.fromkeys(ORDER_OPERATORS, frozenset({Family.NUMBER, Family.STRING, Family.TIME})),
     **dict.fromkeys(STRING_OPERATORS, frozenset({Family.STRING})),
@@ -59,7 +66,7 @@ _TAKEN: dict[AnyOperator, frozenset[Family]] = {
         (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC),
         frozenset({Family.CLASS, Family.PROPERTY}),
     ),
-    Operator.EQUIV: frozenset({Family.CLASS, Family.PROPERTY, Family.INDIVIDUAL}),
+    Operator.EQUIV: _TERMS,
 }
 
 
@@ -166,6 +173,43 @@ def _contains(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
 def _in(xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
     for j, i in _contains(vs, xs, ontology):
         yield i, j
+
+
+def _near(operator: Near, xs: _Items, vs: _Items, ontology: Vocabulary) -> _Pairs:
+    for family in (Family.NUMBER, Family.TIME):
+        yield from _near_in_order(operator, _of_family(xs, family), _of_family(vs, family))
+    if type(operator.tolerance) is not int:
+        return
+    most = operator.tolerance
+    for text, i in _strings(xs).items():
+        for wanted, j in _strings(vs).items():
+            if near_distance(text, wanted, most, ontology) is not None:
+                yield i, j
+    for kind in ("class", "property", "individual"):
+        terms = _positions(vs, kind)
+        for iri, i in _positions(xs, kind).items() if terms else ():
+            steps = ontology.steps_to(kind, iri, list(terms), most)
+            for j, found in zip(terms.values(), steps, strict=True):
+                if found is not None:
+                    yield i, j
+
+
+def _near_in_order(operator: Near, xs: list[tuple[Any, int]], vs: list[tuple[Any, int]]) -> _Pairs:
+    """Numbers, or times: each wanted one is a range of those there are, in order."""
+    xs = sorted(xs)
+    values = [value for value, _ in xs]
+    for wanted, j in vs:
+        low, high = near_range(operator, wanted)
+        for place in range(bisect_left(values, low), bisect_right(values, high)):
+            yield xs[place][1], j
+
+
+def _of_family(items: _Items, family: Family) -> list[tuple[Any, int]]:
+    return [
+        (item, place)
+        for place, item in enumerate(items)
+        if is_range(item) and value_family(cast(Value, item)) is family
+    ]
 
 
 _INDEXED: dict[Operator, Callable[[_Items, _Items, Vocabulary], _Pairs]] = {

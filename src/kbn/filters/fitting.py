@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import cast
 
 from kbn.errors import InvalidInputError, LimitError
+from kbn.filters.nearness import check_near
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     STRING_OPERATORS,
     AnyOperator,
+    Near,
     Negated,
     Operator,
     split_bag_operator,
@@ -81,6 +83,8 @@ def _fitted(operator: AnyOperator, operand: Operand) -> Operand:
         if type(operand) is Term:
             return Class(operand.iri)
         return _require(type(operand) is Class, operator, "a class", operand)
+    if isinstance(operator, Near):
+        return check_near(operator, cast(Value, operand))
     assert isinstance(operator, Operator)
     if operator in _TAKEN:
         families, wanted = _TAKEN[operator]

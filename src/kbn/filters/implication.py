@@ -13,6 +13,7 @@ Below, a constraint is a pair (operator, operand), and P is a premise, C a concl
 4. If C rejects a known, finite set of its family (`!= v`, `@!~ v`...), P must accept none: exact.
 5. Two negatives: ¬P implies ¬C exactly when C implies P.
 6. A positive implies a negative where no value satisfies both (disjoint classes, two prefixes).
+   `near` is a range of numbers or times; of strings and terms, a circle in a metric.
 7. Two positives: the table of `docs/concepts/covering.md`; for order and strings as in Siena.
    A C that accepts its whole family (`prefix ""`, `#> {}`) follows from anything in the family.
 """
@@ -26,10 +27,12 @@ from kbn.filters.acceptance import KIND_OF, equivalents, subject_family
 from kbn.filters.bags import all_partnered, operand_with_known_kinds
 from kbn.filters.evaluation import operator_accepts
 from kbn.filters.model import Constraint
+from kbn.filters.nearness import are_apart, is_range, near_implies, near_range
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     AnyOperator,
     Composite,
+    Near,
     Negated,
     Operator,
     negate_operator,
@@ -135,10 +138,15 @@ def _accepts_whole_family(operator: AnyOperator, v: Operand) -> bool:
 
 def _finite(operator: AnyOperator, v: Operand, ontology: Vocabulary) -> list[Value] | None:
     """Every value a positive operator accepts, when that is a short, known list; else None."""
-    if operator is Operator.EQUIV:
+    if operator is Operator.EQUIV or (_is_exact(operator) and isinstance(v, Term)):
         return list(equivalents(cast(Term, v), ontology)) if type(v) is not Term else None
     value = _sole_value(operator, v, ontology)
     return None if value is None else [value]
+
+
+def _is_exact(operator: AnyOperator) -> bool:
+    """Whether this is `near(0)`: equal, or equivalent."""
+    return isinstance(operator, Near) and operator.tolerance == 0
 
 
 def _sole_value(operator: AnyOperator, v: Operand, ontology: Vocabulary) -> Value | None:
@@ -146,7 +154,9 @@ def _sole_value(operator: AnyOperator, v: Operand, ontology: Vocabulary) -> Valu
     if operator is Operator.EQ:
         unclear = type(v) is Term or (type(v) is Bag and v.bare)
         return None if unclear else cast(Value, v)
-    if operator is Operator.EQUIV and type(v) is not Term:
+    if _is_exact(operator) and not isinstance(v, Term):
+        return cast(Value, v)
+    if (operator is Operator.EQUIV or _is_exact(operator)) and type(v) is not Term:
         same = equivalents(cast(Term, v), ontology)
         return same[0] if len(same) == 1 else None
     if operator is Operator.IN and v == "":
@@ -178,6 +188,8 @@ def _positives(
         return _bag_implied(premise, a, conclusion, b, ontology)
     if conclusion in ORDER_OPERATORS:
         return _order_implied(premise, a, conclusion, b)
+    if isinstance(premise, Near) and isinstance(conclusion, Near):
+        return near_implies(premise, a, conclusion, b, ontology)
     match premise, conclusion:
         case (Operator.MORE_SPECIFIC, Operator.MORE_SPECIFIC) | (
             Operator.LESS_SPECIFIC,
@@ -209,6 +221,9 @@ def _order_implied(premise: AnyOperator, a: Any, conclusion: AnyOperator, b: Any
     if premise is Operator.PREFIX:
         return _prefix_ordered(a, conclusion, b)
     upward = conclusion in (Operator.GT, Operator.GE)
+    if isinstance(premise, Near) and is_range(a):
+        low, high = near_range(premise, a)
+        premise, a = (Operator.GE, low) if upward else (Operator.LE, high)
     if premise not in ((Operator.GT, Operator.GE) if upward else (Operator.LT, Operator.LE)):
         return False
     if premise in (Operator.LE, Operator.GE) and conclusion in (Operator.LT, Operator.GT):
@@ -231,6 +246,10 @@ def _exclusive(
     """Whether it is certain that no value satisfies both of two positive constraints."""
     if first in ORDER_OPERATORS:
         return _order_implied(second, b, negate_operator(first), a)
+    if isinstance(first, Near) and isinstance(second, Near):
+        return are_apart(first, a, second, b, ontology)
+    if isinstance(first, Near) and second in ORDER_OPERATORS:
+        return _order_implied(first, a, negate_operator(second), b)
     match first, second:
         case (Operator.ISA, Operator.ISA):
             return _apart(a.iri, b.iri, ontology)

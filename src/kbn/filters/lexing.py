@@ -72,6 +72,7 @@ NAME = r"[^\W\d][\w.\-]*"
 LOCAL_NAME = r"(?:[\w\-%/:.~]*[\w\-%/~])?"
 _ESCAPE = r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}"
 _SYMBOL = r"@!=|@!~|@[~><=*]|>\*|\*[<>]|\*|!=|<=|>=|<|>|="
+_NEAR = r"near\([^()\n]*+\)"
 _BAG = r"\#[=<>]"
 _BAG_WORD = r"(?:equal_bag|sub_bag|super_bag)"
 _IRI = (
@@ -84,10 +85,10 @@ _IRI_AHEAD = f"(?!{_IRI})"
 # No group is possessive, only single characters: Python gets those wrong before 3.11.5.
 _TOKEN = re.compile(
     rf"""\s*+(?:\#(?![=<>])[^\n]*+\s*+)*
-    (?:(?P<NAME>{NAME}+(?![:/"]))
+    (?:(?P<NAME>(?!near\(){NAME}+(?![:/"]))
     |(?P<OPERATOR>[=](?![=])
         |{_IRI_AHEAD}!?(?:(?:{_BAG}|{_BAG_WORD})/!?)*
-            (?:{_BAG}(?!/)|{_SYMBOL}|(?:(?<=/)|(?<=/!))(?!{_BAG_WORD}/)\w+))
+            (?:{_BAG}(?!/)|{_SYMBOL}|{_NEAR}|(?:(?<=/)|(?<=/!))(?!{_BAG_WORD}/)\w+))
     |(?P<NUMBER>[+\-]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+\-]?[0-9]++)?|inf)(?![\w.\-]))
     |(?P<STRING>"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|'[^'\\\n]*+(?:\\.[^'\\\n]*+)*')
     |(?P<PUNCTUATION>[(){{}}\[\],!]|&&|\|\|)

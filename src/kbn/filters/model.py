@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any
 from kbn.errors import InvalidInputError, LimitError
 from kbn.filters.fitting import fit
 from kbn.filters.immutable import Immutable, set_once
+from kbn.filters.nearness import as_bounds, is_range
 from kbn.filters.notification import Notification, as_notification, check_attribute_name
-from kbn.filters.operators import AnyOperator, Composite, Negated, Operator, read_operator
+from kbn.filters.operators import (
+    AnyOperator,
+    Composite,
+    Near,
+    Negated,
+    Operator,
+    read_operator,
+)
 from kbn.filters.values import Operand, check_value, order_key, value_key
 
 if TYPE_CHECKING:
@@ -109,6 +117,8 @@ class Constraint(Immutable):
 class Filter(Immutable):
     """A conjunction of constraints; the empty one matches every notification.
 
+    `near` on a number or a time is kept as the range that it means.
+
     >>> dear = Filter([Constraint("price", ">", 20)])
     >>> dear.matches({"price": 25}), dear.matches({"price": 5}), Filter().matches({})
     (True, False, True)
@@ -124,6 +134,8 @@ class Filter(Immutable):
         for constraint in given:
             if type(constraint) is not Constraint:
                 raise InvalidInputError(f"a filter is made of constraints, not {constraint!r}")
+        if any(type(constraint.operator) is Near for constraint in given):
+            given = tuple(part for constraint in given for part in _as_range(constraint))
         ordered = _in_order(given)
         if len(ordered) > MAX_CONSTRAINTS:
             raise LimitError(
@@ -305,6 +317,17 @@ class Subscription(Immutable):
         return Subscription.trusted, (self.filters,)
 
 
+def _as_range(constraint: Constraint) -> tuple[Constraint, ...]:
+    """The two bounds that `near` a number or a time means; any other constraint as it is."""
+    operator, operand = constraint.operator, constraint.operand
+    if type(operator) is not Near or not is_range(operand):
+        return (constraint,)
+    return tuple(
+        Constraint.trusted(constraint.attribute, order, bound)
+        for order, bound in as_bounds(operator, operand)
+    )
+
+
 def _in_order(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
     """The constraints in canonical order, without duplicates."""
     if len(constraints) < 2:
@@ -326,6 +349,6 @@ def _filters_in_order(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
 def _operator(given: object) -> AnyOperator:
     if isinstance(given, str):
         return read_operator(given)
-    if isinstance(given, (Operator, Composite, Negated)):
+    if isinstance(given, (Operator, Composite, Near, Negated)):
         return given
     raise InvalidInputError(f"{given!r} is not an operator")

@@ -1,9 +1,10 @@
-"""Operators: the twenty-one plain ones, composites over bags, and negations.
+"""Operators: the twenty-one plain ones, nearness, composites over bags, and negations.
 
 A plain operator is a member of `Operator`. `Composite(SUPER_BAG, MORE_SPECIFIC)`, written `#>/@>`,
 is a bag operator whose elements are related by another operator instead of equality; the element
 operator may be a composite again. `Negated(PREFIX)`, written `!>*`, is the negative of an operator
 that has no negative of its own: it holds for values the operator takes and does not accept.
+`Near(5)`, written `near(5)`, accepts what is at most so far from the operand (see `nearness`).
 
 There is one spelling for each meaning, and one object for each spelling: `Composite(X, EQ)` is `X`,
 `Negated(LT)` is `GE`, and equal composites are identical, so operators compare by identity.
@@ -11,6 +12,8 @@ There is one spelling for each meaning, and one object for each spelling: `Compo
 
 from __future__ import annotations
 
+import math
+import re
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -26,6 +29,7 @@ __all__ = [
     "STRING_OPERATORS",
     "AnyOperator",
     "Composite",
+    "Near",
     "Negated",
     "Operator",
     "close_spellings",
@@ -107,6 +111,41 @@ class Composite:
         return Composite, (self.bag, self.element)
 
 
+class Near:
+    """Accepts values that are at most `tolerance` away from the operand.
+
+    >>> Near(5).symbol, Near(5.0) is Near(5), read_operator("near(0.5)").tolerance
+    ('near(5)', True, 0.5)
+    """
+
+    __slots__ = ("__weakref__", "symbol", "tolerance", "word")
+
+    tolerance: int | float
+    symbol: str
+    word: str
+
+    def __new__(cls, tolerance: int | float) -> Near:
+        if type(tolerance) not in (int, float) or not 0 <= tolerance < math.inf:
+            raise InvalidInputError(
+                f"near takes a number from 0 on, as in near(5), not {str(tolerance)[:40]!r}"
+            )
+        if type(tolerance) is float and tolerance.is_integer():
+            tolerance = int(tolerance)
+        known = _NEARNESSES.get(tolerance)
+        if known is not None:
+            return known
+        made = object.__new__(cls)
+        made.tolerance = tolerance
+        made.symbol = made.word = f"near({tolerance!r})"
+        return _NEARNESSES.setdefault(tolerance, made)
+
+    def __repr__(self) -> str:
+        return f"Near({self.tolerance!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Near, (self.tolerance,)
+
+
 class Negated:
     """True for a value of a type the operator takes and does not accept; the value must be there.
 
@@ -118,7 +157,7 @@ class Negated:
 
     __slots__ = ("__weakref__", "depth", "operator", "symbol", "word")
 
-    operator: Operator | Composite
+    operator: Operator | Composite | Near
     symbol: str
     word: str
     depth: int
@@ -133,7 +172,7 @@ class Negated:
         return Negated, (self.operator,)
 
 
-AnyOperator: TypeAlias = Operator | Composite | Negated
+AnyOperator: TypeAlias = Operator | Composite | Near | Negated
 
 BAG_OPERATORS = frozenset({Operator.EQUAL_BAG, Operator.SUB_BAG, Operator.SUPER_BAG})
 ORDER_OPERATORS = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
@@ -196,7 +235,8 @@ def close_spellings(text: str) -> list[str]:
     head, slash, _ = text.lower().rpartition("/")
     # Of a symbol, one wrong character is a large part.
     least = 0.5 if len(text) <= SYMBOL_MAX else LIKENESS_MIN
-    return close_names(text.lower(), (head + slash + word for word in _SPELLINGS), least)
+    known = (*_SPELLINGS, "near(1)")
+    return close_names(text.lower(), (head + slash + word for word in known), least)
 
 
 @lru_cache(maxsize=4096)
@@ -221,6 +261,8 @@ def _read(text: str, depth: int) -> AnyOperator:
         return _SPELLINGS[text]
     if text.startswith("!"):
         return negate_operator(_read(text[1:], depth + 1))
+    if text.startswith("near"):
+        return _read_near(text)
     head, slash, rest = text.partition("/")
     bag = _SPELLINGS.get(head)
     if slash and bag in BAG_OPERATORS:
@@ -230,9 +272,31 @@ def _read(text: str, depth: int) -> AnyOperator:
     raise InvalidInputError(f"there is no operator {text[:80]!r}")
 
 
+_NEAR = re.compile(r"near\(\s*([^()]*?)\s*\)")
+_NUMBER = re.compile(r"[0-9]{1,18}|(?=.)(?:[0-9]{0,40}(?:\.[0-9]{0,40})?(?:[eE][+\-]?[0-9]{1,3})?)")
+
+
+def _read_near(text: str) -> Near:
+    found = _NEAR.fullmatch(text)
+    if found is None:
+        raise InvalidInputError(
+            f"there is no operator {text[:80]!r}; near says how far in parentheses, as in near(5)"
+        )
+    given = found[1]
+    try:
+        if _NUMBER.fullmatch(given) is None:
+            raise ValueError
+        return Near(int(given) if given.isdigit() else float(given))
+    except ValueError:
+        raise InvalidInputError(
+            f"near takes a number from 0 on, as in near(5), not {given[:40]!r}"
+        ) from None
+
+
 # One object for each spelling in use; weak, so a stream of odd operators leaves nothing behind.
 _COMPOSITES: WeakValueDictionary[tuple[Operator, AnyOperator], Composite] = WeakValueDictionary()
-_NEGATIONS: WeakValueDictionary[Operator | Composite, Negated] = WeakValueDictionary()
+_NEGATIONS: WeakValueDictionary[Operator | Composite | Near, Negated] = WeakValueDictionary()
+_NEARNESSES: WeakValueDictionary[int | float, Near] = WeakValueDictionary()
 
 
 def _composite(bag: Operator, element: AnyOperator) -> Composite:
@@ -251,7 +315,7 @@ def _composite(bag: Operator, element: AnyOperator) -> Composite:
     return _COMPOSITES.setdefault((bag, element), made)
 
 
-def _negated(operator: Operator | Composite) -> Negated:
+def _negated(operator: Operator | Composite | Near) -> Negated:
     known = _NEGATIONS.get(operator)
     if known is not None:
         return known
@@ -267,7 +331,7 @@ def _depth(operator: AnyOperator) -> int:
     """How many bags deep the operator looks."""
     if isinstance(operator, Operator):
         return 1 if operator in BAG_OPERATORS else 0
-    return operator.depth
+    return 0 if isinstance(operator, Near) else operator.depth
 
 
 def _too_deep() -> LimitError:

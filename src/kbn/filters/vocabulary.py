@@ -6,7 +6,7 @@ relation is reflexive, and a term the ontology does not know is related to itsel
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Protocol, TypeVar, cast
 
 from kbn.ontology import (
@@ -64,6 +64,10 @@ class Vocabulary(Protocol):
 
     def related(self, individual: str, prop: str, /) -> Set[str]: ...
 
+    def steps_to(
+        self, kind: str, one: str, others: Sequence[str], most: int, /
+    ) -> Sequence[int | None]: ...
+
 
 class NoOntology:
     """The ontology that knows nothing: each term is related to itself alone."""
@@ -104,6 +108,11 @@ class NoOntology:
 
     def related(self, individual: str, prop: str, /) -> Set[str]:
         return frozenset()
+
+    def steps_to(
+        self, kind: str, one: str, others: Sequence[str], most: int, /
+    ) -> Sequence[int | None]:
+        return [0 if one == other else None for other in others]
 
 
 NO_ONTOLOGY: Vocabulary = NoOntology()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kbn.filters.acceptance import subject_family
 from kbn.filters.bags import relation_with_known_terms
 from kbn.filters.evaluation import operator_accepts
-from kbn.filters.operators import Negated, Operator, split_bag_operator
+from kbn.filters.operators import Near, Negated, Operator, split_bag_operator
 from kbn.filters.semantics import partners_of_their_own
 from kbn.filters.values import Bag, Family, Relation, value_family
 from kbn.filters.vocabulary import with_known_kind
@@ -177,8 +177,7 @@ def _denied(operator: AnyOperator, value: Any, operand: Any, ontology: Ontology)
         return _said(operator.operator, value, operand, ontology)
     if split_bag_operator(operator) is not None:
         return _denied_of_bags(operator, value, operand, ontology)
-    assert isinstance(operator, Operator)
-    said = f"{shown} {NOT_WORDS[operator]} {_shown(operand, ontology)}"
+    said = f"{shown} {_word(operator, negative=True)} {_shown(operand, ontology)}"
     if isinstance(x, Term) and x.kind not in ontology.kinds(x.iri):
         said += "; the ontology does not know the value" + (
             "" if x.kind == "term" else f" as a {x.kind}"
@@ -233,6 +232,8 @@ def _word(element: AnyOperator, *, negative: bool = False) -> str:
         words = NOT_WORDS if negative else WORDS
         if element in words:
             return words[element]
+    if isinstance(element, Near):
+        return f"is {'not ' if negative else ''}within {element.tolerance} of"
     return f"{'is not ' if negative else 'is '}{element.symbol}"
 
 
@@ -244,10 +245,9 @@ def _said(operator: AnyOperator, value: object, operand: object, ontology: Ontol
         return f"not ({_shown(value, ontology)} {denied})"
     if split_bag_operator(operator) is not None:
         return _said_of_bags(operator, value, operand, ontology)
-    assert isinstance(operator, Operator)
     if value == operand and operator in (Operator.MORE_SPECIFIC, Operator.LESS_SPECIFIC):
         return f"{_shown(value, ontology)} itself"
-    return f"{_shown(value, ontology)} {WORDS[operator]} {_shown(operand, ontology)}"
+    return f"{_shown(value, ontology)} {_word(operator)} {_shown(operand, ontology)}"
 
 
 def _said_of_bags(operator: AnyOperator, value: object, operand: object, ontology: Ontology) -> str:

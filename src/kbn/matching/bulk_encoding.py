@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from kbn.errors import KbnError
-from kbn.filters import MAX_CONSTRAINTS, BulkReader, Constraint, Filter, Operator
+from kbn.filters import MAX_CONSTRAINTS, BulkReader, Constraint, Filter, Near, Operator, is_range
 from kbn.matching.codes import Encoder
 from kbn.matching.constraint_columns import (
     TOKENS_MAX,
@@ -186,6 +186,8 @@ class BulkEncoder:
 
     def part_of(self, constraint: Constraint) -> int:
         """The part of a constraint, or NO_PART where it cannot be one of a column."""
+        if isinstance(constraint.operator, Near) and is_range(constraint.operand):
+            return NO_PART  # a filter makes two of it
         try:
             number = self._parts.number(constraint)
         except KbnError:

@@ -20,6 +20,8 @@ from kbn.filters import (
     Composite,
     Constraint,
     Filter,
+    Near,
+    Negated,
     Operator,
     split_bag_operator,
     value_key,
@@ -31,8 +33,6 @@ from kbn.ontology import NOTHING, THING, Ontology, Term
 
 FEW = 32
 """Candidates so few that asking them all costs less than narrowing down further."""
-
-_MAY_FOLLOW_FROM_RANGES = (Operator.NE, Operator.EXISTS)
 
 
 class RootPostings:
@@ -105,7 +105,7 @@ class RootPostings:
                 return None
             for atom in implying:
                 found |= self._posted[atom]
-        if conclusion.operand is None or conclusion.operator in _MAY_FOLLOW_FROM_RANGES:
+        if _may_follow_from_ranges(conclusion.operator):
             found.update(self.lists.on(conclusion.attribute))
         return found
 
@@ -119,6 +119,12 @@ class RootPostings:
             for atom in atoms.all():
                 found |= self._posted[atom]
         return found
+
+
+def _may_follow_from_ranges(operator: AnyOperator) -> bool:
+    if isinstance(operator, Negated):
+        return isinstance(operator.operator, Near)
+    return operator is Operator.NE or operator is Operator.EXISTS
 
 
 def _premises(filter: Filter) -> Iterator[Constraint]:

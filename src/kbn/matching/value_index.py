@@ -7,6 +7,7 @@ costs a match what `=` costs. Tables kept in a `ValueIndex`:
 * dictionaries from operand to token for the operators whose accepted operands can be listed from
   the value (`=`: the value; `@>`: its ancestors; `@=`: its types; prefix: its prefixes; …);
 * sorted lists for the orders, cut at the value;
+* what is asked for by nearness, in a `NearValues`;
 * another `ValueIndex` for the elements of bags, whose tokens mean "some element is accepted";
 * whatever is left is asked of the oracle one by one (`in`, nested composites, negated elements).
 
@@ -24,6 +25,7 @@ from kbn.filters import (
     ORDER_OPERATORS,
     Bag,
     Family,
+    Near,
     Operator,
     Relation,
     bag_with_known_kinds,
@@ -40,6 +42,7 @@ from kbn.matching.known_values import KnownValues
 from kbn.matching.memos import ENTRY_BYTES, Memo, Memory
 from kbn.matching.memos import bytes_of as bytes_of_value
 from kbn.matching.metering import Meter, ask_each, costs_of, current
+from kbn.matching.near_values import NearValues
 from kbn.matching.text_search import Texts, TextSearch
 from kbn.ontology import NOTHING, THING, Ontology, Term
 
@@ -85,6 +88,7 @@ class ValueIndex:
         self._affixes: dict[Operator, dict[str, int]] = {}
         self._lengths: dict[Operator, list[int]] = {}
         self._orders: dict[tuple[Operator, Family], list[tuple[Any, int]]] = {}
+        self._near: NearValues | None = None
         self._elements: ValueIndex | None = None
         self._unlisted: list[tuple[Any, Any, int]] = []
         self._unlisted_bags: list[tuple[Any, Any, int]] = []
@@ -122,6 +126,10 @@ class ValueIndex:
         elif operator in ORDER_OPERATORS:
             ordered = (operator, value_family(operand))
             insort(self._orders.setdefault(ordered, []), (operand, token))
+        elif isinstance(operator, Near) and type(operand) is not Term:
+            if self._near is None:
+                self._near = NearValues(self._ontology)
+            self._near.register(operator, operand, token)
         elif bag is not None and bag[0] is Operator.SUPER_BAG and len(operand) == 1:
             self._register_element(bag[1], operand.items[0], token)
         elif type(operand) is Bag:
@@ -177,6 +185,7 @@ class ValueIndex:
             if meter is None:
                 return self._worked_out(known, value)
             cost = LOOKED_UP_BY_KEY if self._is_found_by_key(value) else LOOKED_UP
+            cost += 0 if self._near is None else self._near.cost(value)
             found = meter.ask((self, known), cost, lambda: self._worked_out(known, value))
         return found
 
@@ -195,7 +204,7 @@ class ValueIndex:
 
         Texts are searched together; None where that does not tell all.
         """
-        if self._unlisted or not self._affixes or current() is not None:
+        if self._unlisted or self._near or not self._affixes or current() is not None:
             return None
         if any(kind is Family.STRING for _, kind in self._orders):
             return None
@@ -304,6 +313,8 @@ class ValueIndex:
             found += self._hits_of_term(value)
         elif kind is Family.STRING:
             found += self._hits_of_string(value)
+        if self._near is not None:
+            found += self._near.hits(value)
         for (operator, ordered), bounds in self._orders.items():
             if ordered is kind:
                 found += satisfied_bounds(operator, bounds, value)

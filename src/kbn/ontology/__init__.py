@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from kbn.ontology.names import NameIndex, fold, telling_label
     from kbn.ontology.prefixes import full_iri
     from kbn.ontology.proofs import Proofs, Step
+    from kbn.ontology.steps import FAR, STEPS_MAX, Steps
     from kbn.ontology.terms import Class, Individual, Property, Term
     from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
 
 __all__ = [
+    "FAR",
     "LEVELS",
     "NOTHING",
     "SAME",
+    "STEPS_MAX",
     "THING",
     "WELL_KNOWN_PREFIXES",
     "Class",
@@ -34,6 +37,7 @@ __all__ = [
     "Property",
     "Reasoning",
     "Step",
+    "Steps",
     "Term",
     "cache_directory",
     "chain",
@@ -60,7 +64,10 @@ __getattr__ = on_first_use(
         "Proofs": "kbn.ontology.proofs",
         "Property": "kbn.ontology.terms",
         "Reasoning": "kbn.ontology.compiled",
+        "FAR": "kbn.ontology.steps",
+        "STEPS_MAX": "kbn.ontology.steps",
         "Step": "kbn.ontology.proofs",
+        "Steps": "kbn.ontology.steps",
         "THING": "kbn.ontology.vocabulary",
         "Term": "kbn.ontology.terms",
         "WELL_KNOWN_PREFIXES": "kbn.ontology.vocabulary",

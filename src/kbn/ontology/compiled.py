@@ -19,7 +19,7 @@ every subscription.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import MappingProxyType
 from typing import Literal, TypeVar
@@ -27,9 +27,10 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from kbn.errors import InvalidInputError
-from kbn.ontology.hierarchy import Hierarchy, Ids
+from kbn.ontology.hierarchy import Hierarchy, Ids, Rows
 from kbn.ontology.named_hierarchy import NamedHierarchy
 from kbn.ontology.prefixes import expand_curie, full_iri, shorten_iri
+from kbn.ontology.steps import Steps
 from kbn.ontology.tables import Arrays, Facts, Tables
 from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
@@ -62,6 +63,7 @@ class Ontology:
         "_prefixes",
         "_properties",
         "_relations",
+        "_steps",
         "_tables",
         "_types",
         "_unsatisfiable",
@@ -77,6 +79,7 @@ class Ontology:
         self._ancestors: dict[str, frozenset[str]] = {}
         self._types: dict[str, frozenset[str]] = {}
         self._relations: dict[str, frozenset[tuple[str, str]]] = {}
+        self._steps: dict[str, Steps] = {}
 
     @classmethod
     def load(
@@ -449,6 +452,32 @@ class Ontology:
         found = self._relations.get(iri)
         if found is None:
             found = _remember(self._relations, iri, self._relations_of(iri))
+        return found
+
+    # How far terms are apart.
+
+    def steps_to(self, kind: str, one: str, others: Sequence[str], most: int) -> list[int | None]:
+        """How many steps each of some terms of a kind is from one; None if more than `most`.
+
+        >>> from kbn.data import namespace, path
+        >>> animals, of = Ontology.load(path("animals")), namespace("animals")
+        >>> animals.steps_to("class", of + "JackRussell", [of + "Dogs", of + "Cats"], 2)
+        [1, None]
+        """
+        return self.steps(kind).to(one, others, most)
+
+    def steps(self, kind: str) -> Steps:
+        """The distances among the terms of a kind."""
+        found = self._steps.get(kind)
+        if found is None:
+            terms = self.hierarchy_of(kind)
+            if kind == "individual":
+                tables = self._tables
+                towards = Rows(tables.relation_starts, tables.relation_objects)
+                found = Steps.among_related(terms, towards)
+            else:
+                found = Steps.in_hierarchy(terms)
+            self._steps[kind] = found
         return found
 
     # Computing answers.
