@@ -46,7 +46,11 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 def is_range(operand: Operand | None) -> bool:
-    """Whether what is near the operand is a range: of numbers, or of times."""
+    """Whether what is near the operand is a range: of numbers, or of times.
+
+    >>> is_range(20), is_range("Dublin")
+    (True, False)
+    """
     return type(operand) in (int, float, datetime)
 
 
@@ -73,7 +77,12 @@ def is_near(near: Near, x: Any, v: Any, ontology: Vocabulary) -> bool:
 
 
 def near_distance(x: str | Term, v: str | Term, most: int, ontology: Vocabulary) -> int | None:
-    """How far two strings, or two terms of one kind, are apart; None if more than `most`."""
+    """How far two strings, or two terms of one kind, are apart; None if more than `most`.
+
+    >>> from kbn.filters.vocabulary import NO_ONTOLOGY
+    >>> near_distance("Dubln", "Dublin", 2, NO_ONTOLOGY)
+    1
+    """
     if isinstance(x, str) and isinstance(v, str):
         if abs(len(x) - len(v)) > most:
             return None

@@ -28,7 +28,14 @@ Distances = npt.NDArray[np.int8]
 
 
 class Steps:
-    """The terms of one kind and the links between them."""
+    """The terms of one kind and the links between them.
+
+    >>> from kbn.data import namespace, path
+    >>> from kbn.ontology import Ontology
+    >>> classes, of = Ontology.load(path("animals")).steps("class"), namespace("animals")
+    >>> classes.to(of + "JackRussell", [of + "Dogs", of + "Cats"], 3)
+    [1, 3]
+    """
 
     __slots__ = ("_known", "_links", "_terms")
 
