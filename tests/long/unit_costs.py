@@ -117,7 +117,7 @@ def long_ones(size: int) -> Iterator[str]:
 
 
 def large_bags(size: int) -> Iterator[str]:
-    return ("b #> {" + ", ".join(f"'{m}y{n}'" for m in range(1_000)) + "}" for n in range(size))
+    return ("b #> {" + ", ".join(f"'{m}y{n}'" for m in range(500)) + "}" for n in range(size))
 
 
 def paired_bags(size: int) -> Iterator[str]:
@@ -130,9 +130,7 @@ def negations(size: int) -> Iterator[str]:
 
 def distributed(size: int) -> Iterator[str]:
     """Becomes 64 filters when it is normalised."""
-    return (
-        " and ".join(f"(a{m} = {n} or b{m} = {n})" for m in range(6)) for n in range(size)
-    )
+    return (" and ".join(f"(a{m} = {n} or b{m} = {n})" for m in range(6)) for n in range(size))
 
 
 SHAPES: dict[str, tuple[Callable[[int], Iterator[str]], int]] = {
@@ -151,9 +149,11 @@ SHAPES: dict[str, tuple[Callable[[int], Iterator[str]], int]] = {
 Attempt = Callable[[Trial], None]
 
 
-def subscribing(shape: str, *, durable: bool = False) -> Attempt:
+def subscribing(shape: str, *, durable: bool = False, neighbours: int = 0) -> Attempt:
     def attempt(trial: Trial) -> None:
         made, size = SHAPES[shape]
+        for n in range(neighbours):
+            trial.node.broker.link(f"neighbour{n}")
         id = trial.come(durable=durable)
         said = [Subscribe(n, text, True) for n, text in enumerate(made(size), 1)]
         trial.measures = True
@@ -162,9 +162,9 @@ def subscribing(shape: str, *, durable: bool = False) -> Attempt:
     return attempt
 
 
-def unsubscribing(shape: str, *, durable: bool = False) -> Attempt:
+def unsubscribing(shape: str, *, durable: bool = False, neighbours: int = 0) -> Attempt:
     def attempt(trial: Trial) -> None:
-        subscribing(shape, durable=durable)(trial)
+        subscribing(shape, durable=durable, neighbours=neighbours)(trial)
         _, size = SHAPES[shape]
         trial.cpu = trial.units = trial.worst = trial.largest = 0
         trial.say(1, map(Unsubscribe, range(1, size + 1)))
@@ -249,6 +249,8 @@ def explaining(trial: Trial) -> None:
 TRIALS: dict[str, Attempt] = {
     **{f"subscribe {shape}": subscribing(shape) for shape in SHAPES},
     **{f"subscribe {shape} durable": subscribing(shape, durable=True) for shape in SHAPES},
+    **{f"subscribe {shape} told 3": subscribing(shape, neighbours=3) for shape in SHAPES},
+    **{f"unsubscribe {shape} told 3": unsubscribing(shape, neighbours=3) for shape in SHAPES},
     **{f"unsubscribe {shape}": unsubscribing(shape) for shape in SHAPES},
     **{f"unsubscribe {shape} durable": unsubscribing(shape, durable=True) for shape in SHAPES},
     **{f"go {shape}": going(shape) for shape in SHAPES},

@@ -69,7 +69,7 @@ class WatchedSelector(selectors.DefaultSelector):
 
 if __name__ == "__main__":
     WatchedSelector.seconds = float(sys.argv[1]) / 1e3
-    WatchedSelector.seen = Path(sys.argv[2]).open("a")
+    WatchedSelector.seen = Path(sys.argv[2]).open("a")  # noqa: SIM115  (until the end)
     selectors.DefaultSelector = WatchedSelector  # type: ignore[misc]
     sys.argv[1:] = sys.argv[3:]
     sys.exit(main())

@@ -26,7 +26,8 @@ from kbn.ontology import Ontology
 
 COMPACT_MIN = 1024
 AT_ONCE_MAX = 4_096
-"""Of so many subscriptions an index is made anew at once, in parts or not."""
+"""Of so many filters, of some constraints each, an index is made anew at once, in parts or not."""
+WORDS_EACH = 8
 
 Given: TypeAlias = Subscription | Filter | str | dict[str, Any] | list[Any]
 """A subscription as a caller may give it: an object, a text of the language, or its JSON form."""
@@ -55,6 +56,9 @@ class IndexedSubscriptions:
         self.shares = False
         self._parted: WeakSet[PartedMatch] = WeakSet()
         self.index.in_parts = in_parts
+        if in_parts:
+            for memory in self.index.memories:
+                memory.keep_small()
 
     def __getstate__(self) -> dict[str, Any]:
         own = ("lock", "_parted", "_renewal")
@@ -172,10 +176,16 @@ class IndexedSubscriptions:
     def _make_anew(self) -> None:
         """Begin to make the index anew, without what was removed; a small one at once."""
         if self._renewal is None:
-            if self.index.groups.subscription_count <= AT_ONCE_MAX:
+            if self._is_small:
                 self._compact()
             else:
                 self._renewal = Renewal(self)
+
+    @property
+    def _is_small(self) -> bool:
+        groups = self.index.groups
+        words = int(groups.code_start[groups.group_count])
+        return groups.entry_count <= AT_ONCE_MAX and words <= WORDS_EACH * AT_ONCE_MAX
 
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""

@@ -23,8 +23,9 @@ from kbn.matching.subscribers import Subscribers, is_key
 if TYPE_CHECKING:
     from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 
-TAKEN_OVER = 2_048  # subscriptions in a step
+TAKEN_OVER = 2_048  # filters in a step
 ENTERED = 128  # of those that came since: each is placed by itself
+WORDS = 1 << 16  # of their codes
 ARRANGED = 4_096  # groups
 
 
@@ -64,14 +65,26 @@ class Renewal:
         groups = self._held.index.groups
         there = groups.subscription_count
         while self._next < there:
-            _, words = self._take_over(min(there, self._next + TAKEN_OVER))
+            _, words = self._take_over(self._end(there, TAKEN_OVER))
             yield TAKEN_OVER // 2 + words // 50
         yield from self.index.arranging(ARRANGED, ARRANGED)
         self._is_arranged = True
         while True:
-            new, words = self._take_over(min(groups.subscription_count, self._next + ENTERED))
+            new, words = self._take_over(self._end(groups.subscription_count, ENTERED))
             self.index.place_in_parts(new)
             yield 20 * ENTERED + words // 50
+
+    def _end(self, there: int, filters: int) -> int:
+        """Up to where a step goes: one subscription, or as many as have so few filters."""
+        groups, first = self._held.index.groups, self._next
+        end = min(there, first + filters)
+        while end - first > 1:
+            entries = groups.entry_group[groups.entry_start[first] : groups.entry_start[end]]
+            words = groups.code_start[entries + 1] - groups.code_start[entries]
+            if entries.shape[0] <= filters and int(words.sum()) <= WORDS:
+                break
+            end = first + (end - first) // 2
+        return end
 
     def _take_over(self, end: int) -> tuple[Array, int]:
         """Enter the subscriptions up to a number; their groups, and how long their codes are."""
