@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from random import Random
+from weakref import ref
 
 import pytest
 
@@ -226,3 +228,21 @@ def test_what_is_left_of_removed_subscriptions_goes_while_others_come_and_go(
         found += [listing.wanted] if notification is notifications[1] else []
         for wanted in found:
             assert {name: set(ids) for name, ids in wanted.clients.items()} == expected
+
+
+def test_what_was_worked_out_for_a_neighbour_that_goes_is_freed_at_once() -> None:
+    table = RoutingTable()
+    table.join("a", Announcements(None))
+    for n in range(200):
+        entered(table, (ANN, n), f"k = {n}")
+    entered(table, (ANN, 200), "k any")
+    assert table.has_more, "in the middle of it"
+    gc.collect()
+    gc.disable()
+    try:
+        told = ref(table.told("a"))
+        table.leave("a")
+        assert table.go_on() is None
+        assert told() is None
+    finally:
+        gc.enable()

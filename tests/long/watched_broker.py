@@ -8,22 +8,24 @@ FILE; and in the end the longest such time.
 from __future__ import annotations
 
 import atexit
-import selectors
 import sys
 from pathlib import Path
+from selectors import SelectorKey
 from threading import Thread, main_thread
 from time import perf_counter, sleep, thread_time
 from traceback import extract_stack
 from typing import Any, TextIO
 
 from kbn.cli import main
+from kbn.transport import few_at_a_time
+from kbn.transport.few_at_a_time import FewAtATime
 
 LOOKS_S = 0.005
 SWITCH_S = 0.0005  # so that the watcher sees what happens, and not only where others may run
 SHOWN = 9  # calls of a stack
 
 
-class WatchedSelector(selectors.DefaultSelector):
+class WatchedSelector(FewAtATime):
     """Looks at sockets, and has what happens between two looks watched."""
 
     seconds: float
@@ -38,7 +40,7 @@ class WatchedSelector(selectors.DefaultSelector):
         Thread(target=self.watch, daemon=True).start()
         atexit.register(self.tell)
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, Any]]:
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, Any]]:
         since, self.since = self.since, None
         if since is not None:
             cpu = thread_time() - since[1]
@@ -70,6 +72,6 @@ class WatchedSelector(selectors.DefaultSelector):
 if __name__ == "__main__":
     WatchedSelector.seconds = float(sys.argv[1]) / 1e3
     WatchedSelector.seen = Path(sys.argv[2]).open("a")  # noqa: SIM115  (until the end)
-    selectors.DefaultSelector = WatchedSelector  # type: ignore[misc]
+    few_at_a_time.FewAtATime = WatchedSelector  # type: ignore[misc]
     sys.argv[1:] = sys.argv[3:]
     sys.exit(main())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from random import Random
+from weakref import ref
 
 import pytest
 
@@ -197,3 +199,26 @@ def test_filters_of_many_constraints_are_taken_over_fewer_at_a_time(
         matcher.renew()
         assert fresh.entry_count - before <= 2
     assert sorted(matcher.match({f"a{m}": 7 for m in range(90)})) == [7]
+
+
+def test_nothing_of_a_renewal_stays_for_the_garbage_search() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        matcher = Matcher(in_parts=True)
+        for n in range(300):
+            matcher.add(f"a = {n} and b < {n}", n)
+        held = subscriptions_of(matcher)
+        renewal = ref(held._renewal)
+        assert renewal() is not None
+        while matcher.is_renewing:
+            matcher.renew()
+        assert renewal() is None
+        for n in range(300, 900):
+            matcher.add(f"a = {n} and b < {n}", n)
+        assert matcher.is_renewing
+        index = ref(held.index)
+        del matcher, held
+        assert index() is None
+    finally:
+        gc.enable()

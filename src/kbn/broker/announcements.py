@@ -90,6 +90,10 @@ class Announcements:
         """Do another part of a change; what to tell the neighbour, if anything."""
         return self._told(self._poset.go_on())
 
+    def stop(self) -> None:
+        """The neighbour is told nothing more."""
+        self._poset.stop()
+
     @property
     def spent(self) -> int:
         """What was spent so far, in units of work: on proofs, and besides."""

@@ -177,7 +177,9 @@ class Register:
 
     def leave(self, name: str) -> None:
         """A neighbour is to be told nothing more."""
-        self._told.pop(name, None)
+        announcements = self._told.pop(name, None)
+        if announcements is not None:
+            announcements.stop()
 
     def reconsidering(
         self, name: str, changed: Subscription | None = None

@@ -6,7 +6,7 @@ takes no turns: whoever shares one holds its `lock`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -48,6 +48,7 @@ class IndexedSubscriptions:
         self.ontology = ontology
         self._in_parts = in_parts
         self._renewal: Renewal | None = None
+        self._renewal_steps: Iterator[int] = iter(())
         self.index = Index(ontology)
         self.subscribers = Subscribers()
         self.version = 0
@@ -61,14 +62,14 @@ class IndexedSubscriptions:
                 memory.keep_small()
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("lock", "_parted", "_renewal")
+        own = ("lock", "_parted", "_renewal", "_renewal_steps")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.lock = RLock()
         self._parted = WeakSet()
-        self._renewal = None
+        self._renewal, self._renewal_steps = None, iter(())
 
     def __len__(self) -> int:
         return self.subscribers.live
@@ -162,9 +163,9 @@ class IndexedSubscriptions:
         renewal = self._renewal
         if renewal is None:
             return 0
-        took = renewal.go_on()
+        took = next(self._renewal_steps)
         if renewal.is_complete:
-            self._renewal = None
+            self._renewal, self._renewal_steps = None, iter(())
             self.index.take_from(renewal.index)
             self.subscribers = renewal.subscribers
             self.shares = False
@@ -180,6 +181,7 @@ class IndexedSubscriptions:
                 self._compact()
             else:
                 self._renewal = Renewal(self)
+                self._renewal_steps = self._renewal.steps()
 
     @property
     def _is_small(self) -> bool:

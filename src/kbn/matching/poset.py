@@ -205,6 +205,10 @@ class Poset:
             break
         return self._change()
 
+    def stop(self) -> None:
+        """Leave undone what was begun: nobody will ask any more."""
+        self._unfinished.clear()  # its steps know this, and would keep it
+
     @property
     def spent(self) -> int:
         """What was spent so far, in units of about a microsecond: on proofs, and on moving filters

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import numpy as np
 
@@ -33,22 +34,23 @@ class Renewal:
     """What is to take the place of an index and its subscribers."""
 
     def __init__(self, held: IndexedSubscriptions) -> None:
-        self._held = held
+        self._held_weakly = ref(held)  # no cycle, that only a search would find
         self.index = Index.empty_like(held.index)
         self.subscribers = Subscribers()
         self._next = 0  # the subscriptions before this one were taken over
         self._taken: list[Array] = []  # their numbers, but for those removed before
         self._is_arranged = False
-        self._steps = self._all_steps()
+
+    @property
+    def _held(self) -> IndexedSubscriptions:
+        held = self._held_weakly()
+        assert held is not None, "who has the steps of it is there"
+        return held
 
     @property
     def kept(self) -> Array:
         """The numbers that the subscriptions had, in the order of those that they have now."""
         return np.concatenate(self._taken) if self._taken else np.zeros(0, np.int64)
-
-    def go_on(self) -> int:
-        """Do a step; about how many microseconds it took."""
-        return next(self._steps)
 
     @property
     def is_complete(self) -> bool:
@@ -61,7 +63,8 @@ class Renewal:
         if number is not None:
             self.index.groups.remove(number)
 
-    def _all_steps(self) -> Iterator[int]:
+    def steps(self) -> Iterator[int]:
+        """Do it; each step says about how many microseconds it took. They do not end."""
         groups = self._held.index.groups
         there = groups.subscription_count
         while self._next < there:
