@@ -70,7 +70,7 @@ def bag_elements(filter: Filter) -> int:
     2
     """
     bags = (each.operand for each in filter.constraints if type(each.operand) is Bag)
-    return sum(_elements(bag.items) for bag in bags)  # type: ignore[union-attr]
+    return sum(_elements(bag.items) for bag in bags)
 
 
 class NotificationSize(NamedTuple):
