@@ -24,6 +24,14 @@ _among: ContextVar[float] = ContextVar("among", default=inf)
 def suggesting_among(most: float) -> Iterator[None]:
     """Meanwhile look for what may have been meant only among so many terms: it takes a microsecond
     or two for each, which somebody who serves others may not have.
+
+    >>> from kbn.data import path
+    >>> from kbn.ontology import Ontology
+    >>> animals = Ontology.load(path("animals"))
+    >>> closest_terms(animals, "urn:Humn", "class")
+    ('https://kbn.example/ontology/animals#Human',)
+    >>> with suggesting_among(0): closest_terms(animals, "urn:Humn", "class")
+    ()
     """
     before = _among.set(most)
     try:
