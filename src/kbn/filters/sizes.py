@@ -66,7 +66,7 @@ class SubscriptionSize(NamedTuple):
 def bag_elements(filter: Filter) -> int:
     """The elements of the bags that a filter asks for.
 
-    >>> bag_elements(Filter.parse('a = 1 and b #>/* {"x", "y"}'))
+    >>> bag_elements(Subscription.parse('a = 1 and b #>/* {"x", "y"}').filters[0])
     2
     """
     bags = (each.operand for each in filter.constraints if type(each.operand) is Bag)
