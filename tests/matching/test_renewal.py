@@ -187,7 +187,7 @@ def test_filters_of_many_constraints_are_taken_over_fewer_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(renewal, "WORDS", 200)
-    monkeypatch.setattr("kbn.matching.index.REBUILD_MIN", 10)
+    monkeypatch.setattr("kbn.matching.placement.REBUILD_MIN", 10)
     matcher = Matcher(in_parts=True)
     for n in range(20):
         matcher.add(" and ".join(f"a{m} = {n}" for m in range(90)), n)
