@@ -12,6 +12,8 @@ LESS_CLOSE_MAX = 0.1
 """How much less alike than the closest a name may be, and still be named beside it."""
 BEGINNING_MIN = 3
 """A beginning of so many letters is enough to guess the name."""
+LONGEST = 200
+"""What has more letters is no misspelled name; comparing it would take long."""
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -50,6 +52,8 @@ def close_names(given: str, known: Iterable[str], least: float = LIKENESS_MIN) -
     >>> close_names("dynamic", ["mobility", "dynamic-clustering"])
     ['dynamic-clustering']
     """
+    if len(given) > LONGEST:
+        return []
     likeness = {name: _likeness(given.lstrip("-"), name.lstrip("-")) for name in known}
     best = max(likeness.values(), default=0.0)
     close = [name for name, like in likeness.items() if like >= max(least, best - LESS_CLOSE_MAX)]

@@ -584,3 +584,14 @@ def test_who_leaves_is_told_what_was_dropped_also_when_it_asks_again() -> None:
     talk.say(ANN, Connect("ann", 2, durable=True))
     assert talk.say(ANN, Leave(8)) == [Left(8)], "another process has lost nothing"
     assert talk.say(ANN, Leave(8)) == [Left(8)]
+
+
+def test_one_whose_name_was_used_in_a_far_epoch_may_come_once_that_is_unlinked() -> None:
+    talk, other = Talk(), Peer("broker", "x")
+    talk.say(other, Greet("x", 2**62, 0, "peer", ""))
+    assert talk.broker.neighbours["x"].link.epoch == 2**62
+    talk.say(other, Greet("x", 5, 0, "peer", ""))
+    assert talk.broker.neighbours["x"].link.epoch == 2**62
+    talk.take(talk.broker.unlink("x"))
+    talk.say(other, Greet("x", 5, 0, "peer", ""))
+    assert talk.broker.neighbours["x"].link.epoch == 5

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from itertools import count
 
-from kbn.broker import interests
+from kbn.broker import interests, work
 from kbn.broker.best_effort import BestEffortQueue
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Link, Neighbour
 from kbn.broker.outbox import Outbox
-from kbn.broker.routing_table import RoutingTable
+from kbn.broker.routing_table import RoutingTable, entering
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import MemoryStore
 from kbn.broker.unacked import UnackedQueue
@@ -148,20 +148,24 @@ def test_another_table_is_brought_to_what_clients_want_by_now() -> None:
 
 def test_a_change_that_moves_very_many_filters_takes_steps_for_its_client() -> None:
     side, begun = Side(), list[tuple[Iterator[None], Peer | None]]()
-    side.interests.start = lambda steps, peer: begun.append((steps, peer))
     for n in range(600):
         side.interests.subscribe((ANN, n), Subscription.parse(f"k = {n}"))
-    assert not begun
     side.heard("a")
+    side.interests.start = lambda steps, peer: begun.append((steps, peer))
     side.interests.subscribe((ANN, 600), Subscription.parse("k any"))
-    ((steps, peer),) = begun
-    assert peer == ANN and side.heard("a")[0][:1] == ["k any"]
+    ((telling, peer),) = begun
+    assert peer == ANN and not side.told["a"]
+    done(telling)
+    assert side.heard("a")[0][:1] == ["k any"]
+    _, (steps, peer) = begun
+    assert peer == ANN
     most = 0
     for _ in steps:
         most = max(most, sum(len(each.drop) for each in side.told["a"]))
         side.told["a"].clear()
     assert 0 < most <= 64
     side.interests.unsubscribe((ANN, 600))
+    done(begun[-1][0])
     dropped = [each.drop for each in side.told["a"] if each.drop]
     assert not dropped, "it is told until those below it are"
     done(begun[-1][0])
@@ -171,15 +175,15 @@ def test_a_change_that_moves_very_many_filters_takes_steps_for_its_client() -> N
 
 def test_what_neighbours_advertise_is_compared_in_counted_steps() -> None:
     side = Side(gated=True)
-    work = side.interests._work
+    spent = side.interests._work
     done(side.interests.completed(True, side.a))
     for n in range(300):
         side.interests.subscribe((ANN, n), Subscription.parse(f"k = {n}"))
     assert side.heard("a") == []
-    work.limit, steps = 1_000, 0
+    spent.limit, spent.done, steps = 1_000, 0, 0
     for _ in side.interests.announced(advertisement(1, "k < 200"), side.a):
-        assert work.done < 1_000 + 1_000
-        work.done, steps = 0, steps + 1
+        assert spent.done < 1_000 + 1_000
+        spent.done, steps = 0, steps + 1
     assert steps > 10 and len(side.heard("a")) == 200
 
 
@@ -188,9 +192,11 @@ def test_very_many_advertisements_are_not_all_compared() -> None:
     done(side.interests.completed(True, side.a))
     for n in range(interests.COMPARED_MAX + 10):
         done(side.interests.announced(advertisement(n, f"k > {n} and k < {n}.5"), side.a))
-    before = side.interests._work.done
-    side.interests.subscribe((ANN, 1), Subscription.parse("k = -1"))
-    assert side.interests._work.done - before < 10 * interests.COMPARED_MAX
+    before, wanted = side.interests._work.done, Subscription.parse("k = -1")
+    side.interests.subscribe((ANN, 1), wanted)
+    told = 2 * (work.TOLD + work.TOLD_CONSTRAINT)
+    compared = work.COMPARED * (interests.COMPARED_MAX + 1)
+    assert side.interests._work.done - before <= entering(wanted) + told + compared
     assert side.heard("a") == [["k = -1"]], "it may as well be told"
 
 
@@ -208,6 +214,26 @@ def test_of_very_many_advertisements_only_those_with_the_same_values_are_compare
         f"k = {n} and l = 1" for n in range(0, interests.COMPARED_MAX + 10, 10)
     )
     before = side.interests._work.done
-    side.interests.subscribe((ANN, -1), Subscription.parse("k = -1"))
-    assert side.interests._work.done - before < 100
+    wanted = Subscription.parse("k = -1")
+    side.interests.subscribe((ANN, -1), wanted)
+    told_b = work.TOLD + work.TOLD_CONSTRAINT
+    assert side.interests._work.done - before < entering(wanted) + told_b + 20
     assert side.heard("a")[len(told) :] == []
+
+
+def test_a_neighbour_that_announces_too_much_is_sent_everything_until_its_next_session() -> None:
+    side = Side()
+    side.interests.announced_max = 3
+    side.a.link.agrees = True
+    done(side.interests.completed(True, side.a))
+    for n in range(3):
+        done(side.interests.announced(interest(n, f"k = {n}"), side.a))
+    assert not side.a.wants_everything
+    done(side.interests.announced(interest(3, "k = 3"), side.a))
+    assert side.a.wants_everything and len(side.interests.table) == 3
+    done(side.interests.completed(True, side.a))
+    assert side.a.wants_everything, "whatever it says"
+    side.a.begin_session()
+    done(side.interests.announced(interest(4, "k = 4"), side.a))
+    done(side.interests.completed(True, side.a))
+    assert not side.a.wants_everything and len(side.interests.table) == 1

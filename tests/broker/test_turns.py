@@ -31,6 +31,7 @@ from kbn.broker.messages import (
     Deliver,
     DeliverAck,
     Done,
+    Grant,
     Leave,
     Left,
     Peer,
@@ -39,11 +40,13 @@ from kbn.broker.messages import (
     Refused,
     Subscribe,
     Unsubscribe,
+    Who,
 )
 from kbn.broker.node import effects, events
 from kbn.broker.node.batch import Arrivals
 from kbn.broker.node.shares import Shares
-from kbn.filters import Notification
+from kbn.broker.work import CONNECTED
+from kbn.filters import Notification, Subscription
 
 BUDGET = 5_000
 # A turn may end with one step more than its budget: the largest that cannot be divided.
@@ -197,7 +200,7 @@ def test_those_that_say_much_get_equal_parts_of_the_work() -> None:
     )
     for _ in range(20):
         turns.turn()
-    costs = {small: 200, large: 200 + 20 * 60}
+    costs = {small: 123, large: 3_430}
     spent = [len(turns.heard[id]) * cost for id, cost in costs.items()]
     assert turns.node.has_more and 0.5 < spent[0] / spent[1] < 2
 
@@ -728,6 +731,8 @@ def test_a_client_that_comes_back_with_other_rights_gives_up_what_it_may_not_hav
 
 def test_an_index_that_has_doubled_is_made_anew_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbn.matching.indexed_subscriptions.AT_ONCE_MAX", 500)
+    monkeypatch.setattr("kbn.matching.renewal.TAKEN_OVER", 50)
+    monkeypatch.setattr("kbn.matching.renewal.ARRANGED", 50)
     turns = Turns()
     client = turns.client("a")
     table = turns.node.broker.table
@@ -748,3 +753,83 @@ def test_an_index_that_has_doubled_is_made_anew_in_turns(monkeypatch: pytest.Mon
         turns.run()
     assert not table.is_renewing
     assert len(table) == 100
+
+
+def test_telling_neighbours_takes_turns_and_what_the_client_says_next_waits_for_it() -> None:
+    turns = Turns()
+    for n in range(3):
+        turns.node.broker.link(f"n{n}")
+    client, calm = turns.client("a"), turns.client("calm", Subscribe(1, "k any", True))
+    turns.run()
+    texts = " or ".join(f"m = {n} and l = {n}" for n in range(60))
+    turns.say(client, Subscribe(1, texts, True), Alive())
+    taken = 0
+    while turns.node.has_more:
+        assert not any(isinstance(each, Grant) for each in turns.heard[client])
+        turns.say(calm, published(taken + 1, taken))
+        taken += 1
+        assert turns.delivered(calm)[-1] == taken - 1, "nobody else waits"
+    assert taken > 4
+    assert any(isinstance(each, Grant) for each in turns.heard[client])
+    for n in range(3):
+        told = turns.node.broker.table.told(f"n{n}")
+        assert told is not None and len(told.filters) == 61
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [b"\x00" * 20, wire.encode(Who())[4:], wire.encode(Connect("x", 1, durable=True))[4:]],
+)
+def test_first_messages_of_very_many_connections_take_turns(opening: bytes) -> None:
+    turns = Turns()
+    ids = [next(turns.ids) for _ in range(300)]
+    turns.heard = {id: [] for id in ids}
+    opened = [events.Opened(id) for id in ids]
+    turns.turn(*opened, *(events.Received(id, [opening]) for id in ids))
+    assert turns.run() >= 2
+
+
+def test_a_connection_that_takes_the_place_of_another_is_counted() -> None:
+    turns = Turns()
+    turns.client("a")
+    turns.run()
+    before = turns.node.turns.work
+    for _ in range(50):
+        turns.client("a")
+        turns.run()
+    assert turns.node.turns.work - before >= 50 * CONNECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not (" * 40 + "a = 1" + ")" * 40,
+        " or ".join(f"a={n} and b<{n}" for n in range(60)),
+        "b #> {" + ", ".join(f"'{n}y'" for n in range(500)) + "}",
+        " and ".join(f"k{n} = {n}" for n in range(100)),
+    ],
+    ids=["nested", "filters", "elements", "constraints"],
+)
+def test_what_a_subscription_costs_is_counted_by_what_is_in_it(text: str) -> None:
+    """At least what reading and entering it took at some time, in units of a microsecond."""
+    turns = Turns()
+    client = turns.client("a")
+    turns.run()
+    before = turns.node.turns.work
+    turns.node.handle([received(client, Subscribe(1, text, True))], turns.now)
+    assert turns.node.turns.largest <= 20_000, "this cannot be divided"
+    words = len(text.replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split())
+    assert turns.node.turns.work - before > 5 * words
+
+
+def test_a_subscription_is_counted_twice_while_the_table_is_made_anew() -> None:
+    turns = Turns()
+    client = turns.client("a")
+    table = turns.node.broker.table
+    once = table.cost_of(Subscription.parse("k = 1"))
+    turns.say(client, *(Subscribe(n, f"k = {n}", True) for n in range(3)))
+    steps = table.making_anew()
+    next(steps)
+    assert table.cost_of(Subscription.parse("k = 1")) == 2 * once
+    assert sum(1 for _ in steps) == 2
+    assert table.cost_of(Subscription.parse("k = 1")) == once

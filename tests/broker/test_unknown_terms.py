@@ -31,6 +31,7 @@ from kbn.broker.unknown_terms import FOUND_MAX, SENTENCE_CHARACTERS_MAX
 from kbn.broker.wire import encode
 from kbn.filters import Bag
 from kbn.ontology import Class, Individual, Ontology
+from kbn.wording import close_names
 
 AHEAD = ClientLimits().publish_ahead
 
@@ -224,3 +225,41 @@ def test_an_older_client_reads_what_it_knows(animals: Ontology) -> None:
     assert msgpack.decode(body, type=OldGrant) == OldGrant(AHEAD)
     old = msgpack.encode(OldGrant(7, 2))
     assert msgpack.decode(old, type=Grant) == Grant(7, 2)
+
+
+def test_a_subscriber_is_told_what_may_have_been_meant_and_it_is_counted(
+    animals: Ontology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = talk_in(animals)
+    terms = len(animals.classes) + len(animals.properties) + len(animals.individuals)
+    before = talk.broker.work.done
+    [refused] = talk.say(ANN, Subscribe(1, "k @> animals:Humn", True))
+    assert "did you mean" in refused.reason
+    assert talk.broker.work.done - before >= 2 * terms
+    monkeypatch.setattr("kbn.broker.client_subscribing.SUGGESTED_AMONG_MAX", 1)
+    [refused] = talk.say(ANN, Subscribe(1, "k @> animals:Humn", True))
+    assert "animals#Humn" in refused.reason and "did you mean" not in refused.reason
+
+
+def test_nobody_looks_for_what_a_neighbour_or_a_store_may_have_meant(
+    animals: Ontology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(
+        "kbn.ontology.closest.local_name", lambda iri: looked.append(iri) or iri[-4:]
+    )
+    monkeypatch.setattr(
+        "kbn.ontology.closest._candidates", lambda ontology, kind: looked.append("")
+    )
+    talk = Heard()
+    talk.say(ANN, Connect("ann", 1), *(Subscribe(n, f"k @> <x:{n}>", True) for n in range(3)))
+    talk.take(talk.broker.use_ontology(animals, "x", talk.now))
+    assert len([each for each in talk.heard[ANN] if isinstance(each, Refused)]) == 3
+    assert looked and "" not in looked
+
+
+def test_a_name_that_is_very_long_is_compared_with_nothing(animals: Ontology) -> None:
+    talk = talk_in(animals)
+    [grant] = talk.say(ANN, of(1, Class("x" * 60_000 + ":Human")))
+    assert "did you mean" not in told([grant])[0]
+    assert close_names("x" * 60_000, ["x" * 60_001]) == []

@@ -52,10 +52,18 @@ class BrokerProcess:
 
 
 @contextmanager
-def broker_process(folder: Path, *options: str) -> Iterator[BrokerProcess]:
-    """A broker with a store in the folder; it ends with the block, or with this process."""
+def broker_process(
+    folder: Path, *options: str, stacks_after_ms: float = 0.0
+) -> Iterator[BrokerProcess]:
+    """A broker with a store in the folder; it ends with the block, or with this process.
+
+    On request it writes the stacks of turns that take longer to `stacks.txt` there.
+    """
+    command = ["kbn"]
+    if stacks_after_ms:
+        command = ["tests.long.watched_broker", str(stacks_after_ms), str(folder / "stacks.txt")]
     command = [
-        sys.executable, "-m", "kbn", "broker", "--name", "tested", "--port", "0", "--json",
+        sys.executable, "-m", *command, "broker", "--name", "tested", "--port", "0", "--json",
         "--store", str(folder / "store.db"), "--metrics-port", "0", "--log-level", "error",
         "--end-with-stdin", *options,
     ]  # fmt: skip

@@ -42,19 +42,23 @@ class Watched:
 
     def look(self, broker: BrokerProcess) -> None:
         assert broker.is_running, "the broker has ended"
-        self.metrics = broker.metrics()
+        before, self.metrics = self.metrics, broker.metrics()
+        longest = self.metrics["kbn_turn_cpu_seconds_max"]
+        if longest > before.get("kbn_turn_cpu_seconds_max", 0.0):
+            turns = self.metrics["kbn_turn_work_count"]
+            print(f"turn {turns:.0f} or before: {1e3 * longest:.0f} ms of CPU", flush=True)
         self.memory.append(broker.memory())
         self.files.append(broker.open_files())
 
 
 async def fuzz(
-    folder: Path, seed: int, seconds: float, *chosen: str
+    folder: Path, seed: int, seconds: float, *chosen: str, stacks_after_ms: float = 0.0
 ) -> tuple[Bystander, Watched, str]:
     """Attack a broker for so long; the bystander, what was seen, and the attacks made.
 
     Options of `hostile` may choose the attacks.
     """
-    with broker_process(folder) as broker:
+    with broker_process(folder, stacks_after_ms=stacks_after_ms) as broker:
         bystander, watched, over = Bystander(broker.url), Watched(), asyncio.Event()
         watched.look(broker)
         living = asyncio.create_task(bystander.live(over))
@@ -108,12 +112,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(2**31))
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--attacks", help="only these, with commas between them")
+    parser.add_argument("--stacks", type=float, default=0.0, help="of turns of so many ms")
     given = parser.parse_args()
     chosen = () if given.attacks is None else ("--attacks", given.attacks)
     print(f"seed {given.seed}: python -m tests.long.fuzz --seed {given.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="kbn-fuzz-") as folder:
-        seen = asyncio.run(fuzz(Path(folder), given.seed, given.seconds, *chosen))
+        seen = asyncio.run(
+            fuzz(Path(folder), given.seed, given.seconds, *chosen, stacks_after_ms=given.stacks)
+        )
         print(report(*seen), flush=True)
+        if given.stacks:
+            print((Path(folder) / "stacks.txt").read_text(), flush=True)
         check(*seen[:2])
     print("nobody was hurt")
 

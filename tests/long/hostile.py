@@ -28,6 +28,7 @@ from kbn.broker.messages import (
     Connect,
     Credit,
     DeliverAck,
+    Explain,
     Greet,
     Hops,
     Leave,
@@ -308,6 +309,16 @@ async def table_of_tables(attacker: Attacker) -> None:
     await attacker.say(b"".join(said))
 
 
+async def asks_why(attacker: Attacker) -> None:
+    """Has the heaviest explained, again and again."""
+    rng = attacker.rng
+    said = [attacker.hello()]
+    for n in range(1, 30):
+        encoded = content.encode(heavy_notification(rng))
+        said.append(wire.encode(Explain(n, encoded, 0, heavy_text(rng), True)))
+    await attacker.say(b"".join(said))
+
+
 async def half_gone(attacker: Attacker) -> None:
     """Durable: leaves, comes back at once, and asks again for all that it had."""
     rng = attacker.rng
@@ -321,7 +332,7 @@ async def half_gone(attacker: Attacker) -> None:
 ATTACKS: list[Attack] = [
     noise, frames_of_noise, half_a_frame, mutated_session, heavy_session, stall, slow_reader,
     flood, churn, connection_storm, login_storm, false_broker,
-    durable_names, advertisements, table_of_tables, half_gone,
+    durable_names, advertisements, table_of_tables, asks_why, half_gone,
 ]  # fmt: skip
 
 

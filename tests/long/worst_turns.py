@@ -152,9 +152,7 @@ def large_bags(size: int) -> Iterable[str]:
     def bag(n: int, count: int) -> str:
         return "{" + ", ".join(f"'{m}y{n % 7}x{m}'" for m in range(count)) + "}"
 
-    return (
-        f"b #>/* {bag(n, 128)}" if n % 2 else f"b #> {bag(n, 1_000)}" for n in range(size // 100)
-    )
+    return (f"b #>/* {bag(n, 128)}" if n % 2 else f"b #> {bag(n, 500)}" for n in range(size // 100))
 
 
 def disjoint(size: int) -> Iterable[str]:

@@ -104,3 +104,15 @@ def test_an_answer_that_changes_is_counted_once() -> None:
     for n in range(10):
         memo.remember("a", n, 60)
     assert memo == {"a": 9} and memo.bytes == 60
+
+
+def test_where_nobody_may_wait_less_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbn.matching.memos.IN_PARTS_BYTES_MAX", 50_000)
+    matcher = Matcher(in_parts=True)
+    matcher.add("a >* 'x' or b #>/* {'x'}", 1)
+    memories = subscriptions_of(matcher).index.memories
+    for n in range(300):
+        matcher.match(Notification({"a": f"x{n}" + "y" * 500, "b": [f"x{n}" + "y" * 500]}))
+        assert all(each.bytes <= 50_000 for each in memories)
+    assert any(each.bytes > 10_000 for each in memories)
+    assert Poset(in_parts=True)._implications.memory.bytes_max == 50_000

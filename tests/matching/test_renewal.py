@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from random import Random
+from weakref import ref
 
 import pytest
 
@@ -162,3 +164,61 @@ def test_a_covering_order_in_parts_is_the_same_over_a_renewal() -> None:
     assert renewed
     assert set(in_parts.roots) == set(at_once.roots)
     in_parts.check_invariants()
+
+
+def test_few_subscriptions_of_many_filters_are_taken_over_some_filters_at_a_time() -> None:
+    matcher = Matcher(in_parts=True)
+    for n in range(40):
+        matcher.add(" or ".join(f"a = {n} and b{m} < {n}" for m in range(30)), n)
+    held = subscriptions_of(matcher)
+    assert matcher.is_renewing and held._renewal is not None
+    fresh, steps = held._renewal.index.groups, 0
+    while matcher.is_renewing:
+        before = fresh.entry_count
+        matcher.renew()
+        assert fresh.entry_count - before <= 40
+        steps += 1
+    assert steps > 40
+    assert sorted(matcher.match({"a": 7, "b3": 1})) == [7]
+    check_invariants(matcher)
+
+
+def test_filters_of_many_constraints_are_taken_over_fewer_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(renewal, "WORDS", 200)
+    monkeypatch.setattr("kbn.matching.placement.REBUILD_MIN", 10)
+    matcher = Matcher(in_parts=True)
+    for n in range(20):
+        matcher.add(" and ".join(f"a{m} = {n}" for m in range(90)), n)
+    held = subscriptions_of(matcher)
+    assert matcher.is_renewing and held._renewal is not None
+    fresh = held._renewal.index.groups
+    while matcher.is_renewing:
+        before = fresh.entry_count
+        matcher.renew()
+        assert fresh.entry_count - before <= 2
+    assert sorted(matcher.match({f"a{m}": 7 for m in range(90)})) == [7]
+
+
+def test_nothing_of_a_renewal_stays_for_the_garbage_search() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        matcher = Matcher(in_parts=True)
+        for n in range(300):
+            matcher.add(f"a = {n} and b < {n}", n)
+        held = subscriptions_of(matcher)
+        renewal = ref(held._renewal)
+        assert renewal() is not None
+        while matcher.is_renewing:
+            matcher.renew()
+        assert renewal() is None
+        for n in range(300, 900):
+            matcher.add(f"a = {n} and b < {n}", n)
+        assert matcher.is_renewing
+        index = ref(held.index)
+        del matcher, held
+        assert index() is None
+    finally:
+        gc.enable()

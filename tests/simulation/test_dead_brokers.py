@@ -234,3 +234,18 @@ def test_a_client_that_moves_on_from_its_refuge_is_still_let_go_by_the_dead_one(
     assert net.run_until(overlay.have_all, 10.0)
     overlay.check()
     assert ann.name not in net.broker("d").clients
+
+
+def test_a_client_that_leaves_for_good_does_not_wait_for_a_third_broker_that_is_dead() -> None:
+    net = Network(ROW, seed=3, ticks=True)
+    net.run_for(2.0)
+    reader = net.client("reader", at="a", durable=True)
+    reader.subscribe("n any")
+    writer = net.client("writer", at="b")
+    net.run_for(1.0)
+    net.crash("d")
+    net.run_for(10.0)
+    writer.publish({"n": 1}, durable=True)
+    reader.leave()
+    assert net.run_until(lambda: "reader" not in net.broker("a").clients, 10.0)
+    assert [each.id.number for each in reader.received] == [1], "what was on its way has come"

@@ -14,7 +14,7 @@ from kbn.broker.network import Network
 from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.unknown_terms import UnknownTerms
-from kbn.broker.work import COMPARED
+from kbn.broker.work import COMPARED, SIZED
 from kbn.errors import InvalidInputError, KbnError
 from kbn.filters import Notification
 
@@ -101,8 +101,12 @@ class ClientPublishing:
         """The notification in a content of a client; a KbnError when it is too large, or none."""
         self._check_content(content, session)
         notification = self._contents.read(content)
-        session.limits.check_notification(notification, len(content))
+        self._check_size(notification, len(content), session)
         return notification
+
+    def _check_size(self, notification: Notification, size: int, session: ClientSession) -> None:
+        elements = session.limits.check_notification(notification, size)
+        self._outbox.work.done += elements // SIZED
 
     def _check_content(self, content: bytes, session: ClientSession) -> None:
         """Raise `LimitError` when a content is too large to be read."""
@@ -123,8 +127,7 @@ class ClientPublishing:
         try:
             self._check_content(content, session)
             if len(content) > CONTENT_LOOKED_INTO and self._contents.open(content):
-                found = self._contents.read(content)
-                session.limits.check_notification(found, len(content))
+                self._check_size(self._contents.read(content), len(content), session)
         except KbnError:
             return True
         return False

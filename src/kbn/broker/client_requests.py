@@ -51,7 +51,7 @@ from kbn.broker.outbox import Outbox
 from kbn.broker.settings import Settings
 from kbn.broker.store import KeptClient
 from kbn.broker.unknown_terms import grant_of, grants_of
-from kbn.broker.work import CHANGED
+from kbn.broker.work import CHANGED, LEAVING, REMEMBERED, WELCOMED
 from kbn.errors import InvalidInputError, KbnError
 
 EPOCH_AHEAD_S = 86_400.0  # a client's clock may be ahead of ours by so much
@@ -166,6 +166,7 @@ class ClientRequests:
 
     def _connect(self, connect: Connect, sender: Peer, known: ClientSession | None) -> None:
         settings = self._settings
+        self._outbox.work.done += WELCOMED + REMEMBERED * connect.durable
         permission = settings.authorizer.admit(connect.client, connect.token)
         if permission is None:
             raise InvalidInputError(f"client {connect.client!r} is not admitted: check its token")
@@ -243,6 +244,7 @@ class ClientRequests:
 
     def _leave(self, session: ClientSession, leave: Leave) -> None:
         if session.leaving != leave.request:
+            self._outbox.work.done += LEAVING
             session.leaving = leave.request
             drained = partial(self._drained, session, leave.request)
             self.answers.after_wave(session, drained, leave.reaching)

@@ -26,6 +26,7 @@ from kbn.broker.publisher_flow import PublisherFlow
 from kbn.broker.set_aside import Aside
 from kbn.broker.store import KeptClient, Store
 from kbn.broker.unacked import UnackedQueue
+from kbn.broker.work import CHARACTERS_READ, KEPT
 from kbn.errors import InvalidInputError
 from kbn.filters import Subscription
 
@@ -164,6 +165,7 @@ class ClientSessions:
             self._mark_former(session)
         if session.is_durable:
             text = json.dumps(subscription.to_json(), separators=(",", ":"))
+            self._outbox.work.done += KEPT + len(text) // CHARACTERS_READ
             self._store.keep_subscription(session.name, id, text)
 
     def remove_subscription(self, session: ClientSession, id: int) -> bool:

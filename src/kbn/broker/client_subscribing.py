@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
+from re import compile
 
 from kbn.broker.changes import Changes
 from kbn.broker.client_answers import ClientAnswers
@@ -12,11 +14,17 @@ from kbn.broker.client_sessions import ClientSessions
 from kbn.broker.interests import Interests
 from kbn.broker.messages import Advertise, Done, Subscribe
 from kbn.broker.outbox import Outbox
+from kbn.broker.routing_table import entering
 from kbn.broker.store import KeptClient
+from kbn.broker.unknown_terms import SUGGESTED_AMONG_MAX, suggesting
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, CHARACTERS_READ, COMMA, CONSTRAINT, ELEMENT, JSON_READ
-from kbn.errors import InvalidInputError, KbnError
+from kbn.broker.work import CHANGED, CHARACTERS_READ, WORD_READ
+from kbn.errors import InvalidInputError, KbnError, UnknownTermError
 from kbn.filters import Subscription
+from kbn.ontology import suggesting_among
+
+_WORDS = compile(r"""'[^']*'|"[^"]*"|[^\W_]+|\S""")
+"""A word, a text in quotes or a sign: about what the tokens of a filter are."""
 
 
 class ClientSubscribing:
@@ -56,7 +64,7 @@ class ClientSubscribing:
                 self._clients.set_aside(kept.name, id, text, error)
         for id, subscription in session.subscriptions.items():
             # An ontology that does not know a term of it: another may.
-            with suppress(KbnError):
+            with suppress(KbnError), suggesting_among(0):
                 self._interests.subscribe((session.peer, id), subscription)
 
     def subscribe(self, session: ClientSession, message: Subscribe) -> None:
@@ -66,11 +74,9 @@ class ClientSubscribing:
         key, known = (session.peer, id), session.subscriptions.get(id)
         if known == subscription:
             if key not in self._interests.table:  # restored, and the ontology did not know a term
-                self._interests.subscribe(key, subscription)
+                self._enter(key, subscription)
             return
-        size = session.limits.check_subscription(subscription, len(session.subscriptions))
-        cost = CHANGED + CONSTRAINT * size.constraints + ELEMENT * size.elements
-        self._outbox.work.done += cost
+        session.limits.check_subscription(subscription, len(session.subscriptions))
         session.limits.check_size(characters + session.subscribed_bytes)
         session.permission.check_subscribe(subscription)
         if known is not None:
@@ -78,10 +84,21 @@ class ClientSubscribing:
                 f"you have another subscription {id}: {known}; unsubscribe it first, or let the "
                 "broker forget you (kbn subscribe --durable --forget, without a filter)"
             )
-        self._interests.subscribe(key, subscription)
+        self._enter(key, subscription)
         session.count_text(id, characters)
         self._clients.add_subscription(session, id, subscription)
         self._changes.of_subscriptions(session.name)
+
+    def _enter(self, key: Key, subscription: Subscription) -> None:
+        """Enter a subscription; for a term that the ontology does not know, similar ones are
+        looked for where there are not too many.
+        """
+        try:
+            with suggesting_among(SUGGESTED_AMONG_MAX):
+                self._interests.subscribe(key, subscription)
+        except UnknownTermError:
+            self._outbox.work.done += suggesting(self._interests.table.ontology)
+            raise
 
     def unsubscribe(self, session: ClientSession, id: int) -> None:
         """A client wants this no more, if it ever did."""
@@ -111,7 +128,7 @@ class ClientSubscribing:
         if id not in session.advertisements:
             held = len(session.advertisements)
             session.limits.check_subscription(advertisement, held)
-            self._outbox.work.done += CHANGED
+            self._outbox.work.done += entering(advertisement)
             session.advertisements[id] = advertisement
             self._interests.advertise((session.peer, id), advertisement)
 
@@ -152,7 +169,8 @@ class ClientSubscribing:
 
 def _reading(text: str, is_text: bool, tokens_max: int) -> int:
     """What it costs to read a subscription, of which so many tokens are looked at."""
-    commas = min(text.count(","), tokens_max)
+    characters = len(text) // CHARACTERS_READ
     if not is_text:
-        return len(text) // JSON_READ + commas
-    return min(len(text), 4 * tokens_max) // CHARACTERS_READ + COMMA * commas
+        return characters
+    words = sum(1 for _ in islice(_WORDS.finditer(text), tokens_max))
+    return characters + WORD_READ * words

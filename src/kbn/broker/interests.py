@@ -13,15 +13,16 @@ from functools import partial
 from itertools import chain, count
 
 from kbn.broker.announcements import Announcements
+from kbn.broker.limits import BrokerLimits
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.neighbour import Neighbour
-from kbn.broker.routing_table import Register, RoutingTable, ToTell
+from kbn.broker.routing_table import Register, RoutingTable
 from kbn.broker.subscription_reader import SubscriptionReader
 from kbn.broker.wanted import Key
-from kbn.broker.work import CHANGED, COMPARED, CONSTRAINT, MOVED, RECONSIDERED, STEPPED, Work
+from kbn.broker.work import CHANGED, CHARACTERS_READ, COMPARED, RECONSIDERED, STEPPED, Work
 from kbn.errors import KbnError
 from kbn.filters import Subscription, may_intersect
-from kbn.ontology import Ontology
+from kbn.ontology import Ontology, suggesting_among
 
 COMPARED_MAX = 128
 """With so many filters that a neighbour's side advertises one that is wanted is compared."""
@@ -50,10 +51,12 @@ class Interests:
         self._find = find
         self._work = work
         self._gated = gated
+        self.announced_max = BrokerLimits().neighbour_filters
         self._reader = SubscriptionReader()
         self._keys = count(1)  # for what neighbours announce
-        self._finishing: set[tuple[bool, Peer | None]] = set()
-        self._renewing: set[bool] = set()  # of the table, of the advertisements
+        self._telling: set[tuple[Register, Peer]] = set()
+        self._finishing: set[tuple[Register, Peer | None]] = set()
+        self._renewing: set[Register] = set()
         self.start: Callable[[Iterator[None], Peer | None], None] = _at_once
 
     def read(self, text: str, *, is_text: bool, tokens_max: int | None = None) -> Subscription:
@@ -65,19 +68,23 @@ class Interests:
 
     def subscribe(self, key: Key, subscription: Subscription) -> None:
         """A client wants something; a KbnError changes nothing."""
-        self._changed(self.table, self.table.add(key, subscription), key[0])
+        self._work.done += self.table.cost_of(subscription)
+        self.table.add(key, subscription)
+        self._tell_of(self.table, key[0])
 
     def unsubscribe(self, key: Key) -> None:
-        self._changed(self.table, self.table.remove(key), key[0])
+        self.table.remove(key)
+        self._tell_of(self.table, key[0])
 
     def advertise(self, key: Key, advertisement: Subscription) -> None:
         """A client may publish something; where advertisements are not used, nobody is told."""
         if self._gated:
-            register = self.advertisements
-            self._changed(register, register.add(key, advertisement), key[0])
+            self.advertisements.add(key, advertisement)
+            self._tell_of(self.advertisements, key[0])
 
     def unadvertise(self, key: Key) -> None:
-        self._changed(self.advertisements, self.advertisements.remove(key), key[0])
+        self.advertisements.remove(key)
+        self._tell_of(self.advertisements, key[0])
 
     def tidy(self, start: Callable[[Iterator[None]], None]) -> None:
         """Begin to make the table anew when too much of it is left of removed subscriptions."""
@@ -85,8 +92,8 @@ class Interests:
             start(self._making_anew(self.table))
 
     def _making_anew(self, table: RoutingTable) -> Iterator[None]:
-        for constraints in table.making_anew():
-            self._work.done += CHANGED + CONSTRAINT * constraints
+        for units in table.making_anew():
+            self._work.done += units
             yield
 
     # What neighbours announce.
@@ -102,7 +109,7 @@ class Interests:
             # An error: its ontology has a term that ours has not. While they differ it is sent
             # everything anyway, and when they agree again it announces anew.
             advertised = None
-            with suppress(KbnError):
+            with suppress(KbnError), suggesting_among(0):
                 advertised = self._add(announce, number, text, neighbour)
             yield from self._taken_in(neighbour, advertised)
             if neighbour.link.channel is not channel:
@@ -143,15 +150,19 @@ class Interests:
         known = announced.subscriptions if announce.what == "interest" else announced.advertisements
         if number in known:
             return None  # it was told as a change, and again with everything
+        if len(known) >= self.announced_max:
+            announced.is_overfull, announced.is_complete = True, False
+            return None
         key = (neighbour.peer, next(self._keys))
+        self._work.done += len(text) // CHARACTERS_READ
         subscription = self.read(text, is_text=False)
         if announce.what == "interest":
-            self._changed(self.table, self.table.add(key, subscription), key[0])
+            self.subscribe(key, subscription)
             neighbour.announced.subscriptions[number] = key
             return None
         else:
-            register = self.advertisements
-            self._changed(register, register.add(key, subscription), key[0])
+            self.advertisements.add(key, subscription)
+            self._tell_of(self.advertisements, key[0])
             neighbour.announced.advertisements[number] = (key, subscription)
             announced.advertised.add(key, subscription)
             return subscription
@@ -170,6 +181,7 @@ class Interests:
 
     def completed(self, is_complete: bool, neighbour: Neighbour) -> Iterator[None]:
         """A neighbour says whether it has announced everything."""
+        is_complete = is_complete and not neighbour.announced.is_overfull
         neighbour.announced.is_complete = is_complete
         stale = self._forget_stale(neighbour) if is_complete else iter(())
         return chain(stale, self.reconsidering(neighbour))
@@ -242,7 +254,6 @@ class Interests:
         for to_tell in self.table.reconsidering(neighbour.name, changed):
             self._work.done += RECONSIDERED
             if to_tell is not None:
-                self._work.done += CHANGED
                 self._send(*to_tell)
             self._finish_later(self.table, None)
             if self._work.is_spent:
@@ -270,11 +281,26 @@ class Interests:
                 return True
         return False
 
-    def _changed(self, register: Register, to_tell: list[ToTell], peer: Peer) -> None:
-        """Tell neighbours of a change; what is left of a large one takes turns."""
-        for name, announce in to_tell:
-            self._send(name, announce)
+    def _tell_of(self, register: Register, peer: Peer) -> None:
+        """Tell neighbours of what has changed, in steps; meanwhile the peer whose it is waits."""
+        if register.has_untold(peer) and (register, peer) not in self._telling:
+            self._telling.add((register, peer))
+            self.start(self._telling_of(register, peer), peer)
         self._finish_later(register, peer)
+
+    def _telling_of(self, register: Register, peer: Peer) -> Iterator[None]:
+        while register.has_untold(peer) and self._is_ours(register):
+            to_tell = register.tell_next(peer)
+            self._work.done += register.take_spent()
+            if to_tell is not None:
+                self._send(*to_tell)
+            self._finish_later(register, peer)
+            yield
+        self._telling.discard((register, peer))
+
+    def _is_ours(self, register: Register) -> bool:
+        """Whether it is in use, and not of another ontology."""
+        return register is self.table or register is self.advertisements
 
     def _finish_later(self, register: Register, peer: Peer | None) -> None:
         """Have a change finished in steps, if it is not; meanwhile the peer that made it waits.
@@ -282,29 +308,27 @@ class Interests:
         Nobody waits for an index that is made anew.
         """
         self._work.done += register.take_spent()
-        if register.is_renewing and (is_table := register is self.table) not in self._renewing:
-            self._renewing.add(is_table)
+        if register.is_renewing and register not in self._renewing:
+            self._renewing.add(register)
             self.start(self._renew(register), None)
-        if register.has_more and (register is self.table, peer) not in self._finishing:
+        if register.has_more and (register, peer) not in self._finishing:
+            self._finishing.add((register, peer))
             self.start(self._finish(register, peer), peer)
 
     def _finish(self, register: Register, peer: Peer | None) -> Iterator[None]:
-        finishing = (register is self.table, peer)
-        self._finishing.add(finishing)
-        while register.has_more and (register is self.table or register is self.advertisements):
+        while register.has_more and self._is_ours(register):
             to_tell = register.go_on()
-            self._work.done += MOVED + register.take_spent()
+            self._work.done += STEPPED + register.take_spent()
             if to_tell is not None:
                 self._send(*to_tell)
             yield
-        self._finishing.discard(finishing)
+        self._finishing.discard((register, peer))
 
     def _renew(self, register: Register) -> Iterator[None]:
-        is_table = register is self.table
-        while register.is_renewing and (register is self.table or register is self.advertisements):
+        while register.is_renewing and self._is_ours(register):
             self._work.done += max(register.renew(), STEPPED)
             yield
-        self._renewing.discard(is_table)
+        self._renewing.discard(register)
 
     # Another ontology.
 
@@ -326,8 +350,9 @@ class Interests:
             for neighbour in told:  # who has to say everything again is told everything
                 table.join(neighbour.name, Announcements(ontology))
             for key, subscription in wanted.items():
-                with suppress(KbnError):
+                with suppress(KbnError), suggesting_among(0):
                     table.add(key, subscription)
+                    table.tell_all(key[0])
             return table
 
         return rebuild
@@ -346,11 +371,14 @@ class Interests:
         self.table = table
         for key in [key for key in table.entries if key not in wanted]:
             table.remove(key)
+            table.tell_all(key[0])  # nobody is told before the next session
         unknown = []
         for key, subscription in wanted.items():
             if key not in table:
                 try:
-                    table.add(key, subscription)
+                    with suggesting_among(0):
+                        table.add(key, subscription)
+                    table.tell_all(key[0])
                 except KbnError as error:
                     unknown.append((key, error))
         for name in table.told_names:

@@ -71,7 +71,7 @@ class ClientLimits:
     text_bytes: int = 1 << 16
     tokens: int = 4_096
     all_constraints: int = 1_000
-    elements: int = 1_024
+    elements: int = 512
     paired: int = 128
     nested: int = 4
     notification_elements: int = 2_048
@@ -123,13 +123,17 @@ class ClientLimits:
         """Raise `LimitError` when a notification has so many values that it is not read."""
         _check("values in a notification", count, self.values)
 
-    def check_notification(self, notification: Notification, size: int) -> None:
-        """Raise `LimitError` when a notification of that many bytes has too much in its bags."""
+    def check_notification(self, notification: Notification, size: int) -> int:
+        """Raise `LimitError` when a notification of that many bytes has too much in its bags; how
+        many elements were counted for that.
+        """
         if size > self.notification_elements or size > self.bag_text:  # an element takes a byte
             found = notification_size(notification.attributes)
             elements, text = self.notification_elements, self.bag_text
             _check("elements in the bags of a notification", found.elements, elements)
             _check("characters in the bags of a notification", found.text, text)
+            return found.elements
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +142,15 @@ class BrokerLimits:
 
     `durable_clients`: so many, here or away. `store_bytes`: in its store.
     `neighbour_unacked_bytes`: in the store for one neighbour.
-    `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost.
+    `neighbour_queue_bytes`: in memory for one neighbour, of what may be lost. `neighbour_filters`:
+    what one neighbour wants, and as much that it advertises.
     """
 
     durable_clients: int = 10_000
     store_bytes: int = 16 << 30
     neighbour_unacked_bytes: int = 4 << 30
     neighbour_queue_bytes: int = 64 << 20
+    neighbour_filters: int = 1_000_000
 
     def check_durable(self, held: int) -> None:
         """Raise `LimitError` when one more durable client is too much."""

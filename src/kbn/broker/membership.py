@@ -27,7 +27,7 @@ from kbn.broker.mover import Mover
 from kbn.broker.neighbour import EPOCH_UNKNOWN, Neighbour
 from kbn.broker.parts import Parts
 from kbn.broker.topology import Role
-from kbn.broker.work import CONSTRAINT
+from kbn.broker.work import CHARACTERS_READ, SENT
 from kbn.errors import InvalidInputError, KbnError
 
 
@@ -171,7 +171,8 @@ class Membership:
             if neighbour.link.channel is not channel:
                 return
         for announce in self._interests.everything_for(neighbour):
-            self._outbox.work.done += CONSTRAINT * len(announce.add)
+            characters = sum(len(text) for _, text in announce.add)
+            self._outbox.work.done += SENT * len(announce.add) + characters // CHARACTERS_READ
             self._neighbours.traffic.send_to(neighbour, announce)
             yield
             if neighbour.link.channel is not channel:

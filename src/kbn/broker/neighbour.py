@@ -57,6 +57,8 @@ class Announced:
     # What its side may publish, as far as it has said, by equalities.
     advertised: FilterIndex = field(default_factory=FilterIndex)
     is_complete: bool = False
+    # It has announced more than is remembered: it is sent everything, until its next session.
+    is_overfull: bool = False
     # Before it is complete all is let through to it; whether all that was there is, by now.
     lets_through: bool = False
 
@@ -65,7 +67,7 @@ class Announced:
         self.stale_subscriptions.extend(self.subscriptions.values())
         self.stale_advertisements.extend(self.advertisements.values())
         self.subscriptions, self.advertisements = {}, {}
-        self.is_complete = self.lets_through = False
+        self.is_complete = self.lets_through = self.is_overfull = False
 
     def take_stale(self) -> tuple[list[Key], list[Key]]:
         """The keys of stale subscriptions and advertisements, which are forgotten here."""

@@ -102,8 +102,7 @@ class NeighbourMessages:
             case Ack(sequence):
                 self._acked(sequence, neighbour)
             case Announce():
-                announced = self._interests.announced(body, neighbour)
-                self._router.chores.start(announced, neighbour.peer)
+                self._router.chores.start(self._announced(body, neighbour), neighbour.peer)
             case Complete(is_complete):
                 completed = self._interests.completed(is_complete, neighbour)
                 self._router.chores.start(completed, neighbour.peer)
@@ -118,6 +117,14 @@ class NeighbourMessages:
                     self._waves.echoed(body, neighbour.name, targets)
             case _:
                 assert_never(body)
+
+    def _announced(self, announce: Announce, neighbour: Neighbour) -> Iterator[None]:
+        """Take in what a neighbour announces; after too much of it, it is sent everything."""
+        was_overfull = neighbour.announced.is_overfull
+        yield from self._interests.announced(announce, neighbour)
+        if neighbour.announced.is_overfull and not was_overfull:
+            yield from self._interests.completed(False, neighbour)
+            self._membership.tell_complete()
 
     def _notified(self, message: Forward | BestEffort, neighbour: Neighbour) -> None:
         """Take in a notification, unless a move of ours holds it back."""

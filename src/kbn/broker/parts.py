@@ -89,6 +89,7 @@ def parts_of(name: str, given: SettingsGiven) -> Parts:
         outbox.work,
         gated=settings.advertisements,
     )
+    interests.announced_max = settings.broker_limits.neighbour_filters
     waves = Waves(name, epoch, neighbours.traffic.send_wave)
     room = Room(settings.broker_limits, store, outbox, clients.traffic.free_most)
     fan_outs = FanOuts(clients, store, sequences, aside, outbox.work)

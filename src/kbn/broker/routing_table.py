@@ -7,6 +7,7 @@ everything but the neighbour's own.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from weakref import WeakSet
@@ -15,11 +16,13 @@ from kbn.broker.announcements import Announcements
 from kbn.broker.filter_index import FilterIndex
 from kbn.broker.messages import Announce, Peer
 from kbn.broker.wanted import Key, Listing, Wanted
-from kbn.filters import Filter, Notification, Subscription, UnknownTerm
+from kbn.broker.work import CHANGED, CONSTRAINT, ELEMENT, FILTER
+from kbn.filters import Filter, Notification, Subscription, UnknownTerm, bag_elements
 from kbn.matching import Matcher, Meter, Poset
 from kbn.ontology import Ontology
 
 ToTell = tuple[str, Announce]
+Untold = tuple[str, Announcements, Iterator[Announce | None]]
 
 LITTER_BYTES_MAX = 1 << 22
 """Constants of removed subscriptions take so much, and twice those in use; then they are gone."""
@@ -35,8 +38,10 @@ class Register:
         self.by_equality = FilterIndex() if by_equality else None
         self._entries: dict[Key, Subscription] = {}
         self._told: dict[str, Announcements] = {}
+        # What neighbours are still to be told of, by whose it is, in its order.
+        self._untold: dict[Peer, deque[Untold]] = {}
         self._unfinished: dict[str, Announcements] = {}
-        self._spent = 0  # on proofs, as far as it was counted
+        self._spent = 0  # on telling neighbours, as far as it was counted
         # Neighbours that are not told of each other's (see `broker_move.py`).
         self.apart: frozenset[str] = frozenset()
 
@@ -50,32 +55,53 @@ class Register:
     def entries(self) -> Mapping[Key, Subscription]:
         return self._entries
 
-    def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
-        """Enter one; whom to tell what."""
+    def add(self, key: Key, subscription: Subscription) -> None:
+        """Enter one; neighbours are to be told, step by step: `tell_next`."""
         self._entries[key] = subscription
         if self.by_equality is not None:
             self.by_equality.add(key, subscription)
-        return self._told_by(lambda each: each.add(key, subscription), key[0])
+        self._tell_of(lambda each: each.adding(key, subscription), key[0])
 
-    def remove(self, key: Key) -> list[ToTell]:
-        """Take one out, if it is there; whom to tell what."""
+    def remove(self, key: Key) -> None:
+        """Take one out, if it is there; neighbours are to be told, likewise."""
         subscription = self._entries.pop(key, None)
         if subscription is None:
-            return []
+            return
         if self.by_equality is not None:
             self.by_equality.remove(key, subscription)
-        return self._told_by(lambda each: each.remove(key), key[0])
+        self._tell_of(lambda each: each.removing(key), key[0])
 
-    def _told_by(
-        self, change: Callable[[Announcements], Announce | None], source: Peer
-    ) -> list[ToTell]:
+    def _tell_of(
+        self, change: Callable[[Announcements], Iterator[Announce | None]], source: Peer
+    ) -> None:
+        untold = [(name, each, change(each)) for name, each in self._others(source)]
+        if untold:
+            self._untold.setdefault(source, deque()).extend(untold)
+
+    def has_untold(self, source: Peer) -> bool:
+        """Whether neighbours are to be told of something that is this peer's."""
+        return source in self._untold
+
+    def tell_next(self, source: Peer) -> ToTell | None:
+        """Do a step of telling one neighbour of what is a peer's; whom to tell what."""
+        name, announcements, steps = self._untold[source][0]
+        if self._told.get(name) is announcements:
+            for announce in steps:
+                if announcements.has_more:
+                    self._unfinished[name] = announcements
+                return None if announce is None else (name, announce)
+        self._untold[source].popleft()
+        if not self._untold[source]:
+            del self._untold[source]
+        return None
+
+    def tell_all(self, source: Peer) -> list[ToTell]:
+        """Do all of these steps at once."""
         found = []
-        for name, announcements in self._others(source):
-            announce = change(announcements)
-            if announce is not None:
-                found.append((name, announce))
-            if announcements.has_more:
-                self._unfinished[name] = announcements
+        while self.has_untold(source):
+            to_tell = self.tell_next(source)
+            if to_tell is not None:
+                found.append(to_tell)
         return found
 
     @property
@@ -94,9 +120,12 @@ class Register:
         return None if announce is None else (name, announce)
 
     def take_spent(self) -> int:
-        """What was spent on proofs since the last time, in units of work."""
-        before, self._spent = self._spent, sum(each.spent for each in self._told.values())
+        """What was spent on telling since the last time, in units of work."""
+        before, self._spent = self._spent, self._spent_so_far()
         return max(0, self._spent - before)
+
+    def _spent_so_far(self) -> int:
+        return sum(each.spent for each in self._told.values())
 
     @property
     def is_renewing(self) -> bool:
@@ -127,7 +156,12 @@ class Register:
                 continue
             if self._told.get(name) is not announcements:
                 return
-            announce = announcements.add(key, subscription)
+            yield from self._steps(name, announcements, announcements.adding(key, subscription))
+
+    def _steps(
+        self, name: str, announcements: Announcements, steps: Iterator[Announce | None]
+    ) -> Iterator[ToTell | None]:
+        for announce in steps:
             if announcements.has_more:
                 self._unfinished[name] = announcements
             yield None if announce is None else (name, announce)
@@ -143,7 +177,9 @@ class Register:
 
     def leave(self, name: str) -> None:
         """A neighbour is to be told nothing more."""
-        self._told.pop(name, None)
+        announcements = self._told.pop(name, None)
+        if announcements is not None:
+            announcements.stop()
 
     def reconsidering(
         self, name: str, changed: Subscription | None = None
@@ -162,15 +198,13 @@ class Register:
                 key for each in changed.filters for key, _ in index.candidates(each)
             )
         for key in keys:
+            yield None
             if self._told.get(name) is not announcements:
                 return
             subscription = self._entries.get(key)
-            if subscription is None or not self._is_for(name, key):
-                continue
-            announce = announcements.reconsider(key, subscription)
-            if announcements.has_more:
-                self._unfinished[name] = announcements
-            yield None if announce is None else (name, announce)
+            if subscription is not None and self._is_for(name, key):
+                steps = announcements.reconsidering(key, subscription)
+                yield from self._steps(name, announcements, steps)
 
     def _others(self, source: Peer) -> Iterable[tuple[str, Announcements]]:
         if source.kind == "client":
@@ -186,6 +220,15 @@ class Register:
         kind, source = key[0]
         is_apart = name in self.apart and source in self.apart
         return kind == "client" or (source != name and not is_apart)
+
+
+def entering(subscription: Subscription) -> int:
+    """What it costs to enter a subscription into an index."""
+    filters = (
+        FILTER + CONSTRAINT * len(each) + ELEMENT * bag_elements(each)
+        for each in subscription.filters
+    )
+    return CHANGED + sum(filters)
 
 
 class RoutingTable(Register):
@@ -225,18 +268,18 @@ class RoutingTable(Register):
         """The number of distinct filters."""
         return self._matcher.group_count
 
-    def add(self, key: Key, subscription: Subscription) -> list[ToTell]:
-        """Enter a subscription; whom to tell what. An error changes nothing."""
+    def add(self, key: Key, subscription: Subscription) -> None:
+        """Enter a subscription; neighbours are to be told. An error changes nothing."""
         self._matcher.add(subscription, key)
         if self._fresh is not None:
             self._fresh.add(subscription, key)
         self._wanting.clear()
         if self._poset is not None:
             self._poset.add(subscription, key)
-        return super().add(key, subscription)
+        super().add(key, subscription)
 
-    def remove(self, key: Key) -> list[ToTell]:
-        """Take a subscription out, if it is there; whom to tell what."""
+    def remove(self, key: Key) -> None:
+        """Take a subscription out, if it is there; neighbours are to be told."""
         if key in self._entries:
             self._matcher.remove(key)
             self._removed += 1
@@ -247,7 +290,12 @@ class RoutingTable(Register):
                 listing.wanted.leave_out(key)
             if self._poset is not None:
                 self._poset.remove(key)
-        return super().remove(key)
+        super().remove(key)
+
+    def cost_of(self, subscription: Subscription) -> int:
+        """What it costs to enter a subscription, besides telling neighbours; in units of work."""
+        times = 1 + (self._fresh is not None) + (self._poset is not None)
+        return times * entering(subscription)
 
     @property
     def has_more(self) -> bool:
@@ -259,6 +307,9 @@ class RoutingTable(Register):
         if self._poset is not None and self._poset.has_more:
             self._poset.go_on()
         return super().go_on() if super().has_more else None
+
+    def _spent_so_far(self) -> int:
+        return super()._spent_so_far() + (0 if self._poset is None else self._poset.spent)
 
     @property
     def is_renewing(self) -> bool:
@@ -297,15 +348,15 @@ class RoutingTable(Register):
     def making_anew(self) -> Iterator[int]:
         """Make the matcher anew, without the constants of removed subscriptions; in steps.
 
-        Each step says how many constraints it has entered. What is entered and taken out between
-        the steps is entered and taken out of both.
+        Each step says what it has cost. What is entered and taken out between the steps is entered
+        and taken out of both.
         """
         fresh = self._fresh = Matcher(self.ontology, in_parts=True)
         for key in list(self._entries):
             subscription = self._entries.get(key)
             if subscription is not None and key not in fresh:
                 fresh.add(subscription, key)
-                yield sum(map(len, subscription.filters))
+                yield entering(subscription)
         self._versions += self._matcher.version + 1
         self._matcher, self._fresh = fresh, None
         self._made_bytes, self._removed = fresh.constant_bytes, 0

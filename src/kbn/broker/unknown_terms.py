@@ -76,11 +76,21 @@ class UnknownTerms:
 
     def _sentence(self, unknown: UnknownTerm, ontology: Ontology) -> str:
         """What is wrong; with what may have been meant, where that is found quickly."""
-        terms = len(ontology.classes) + len(ontology.properties) + len(ontology.individuals)
-        if terms > SUGGESTED_AMONG_MAX:
+        units = suggesting(ontology)
+        if units == 0:
             return cut(str(unknown))
-        self._outbox.work.done += SUGGESTED_COST * terms
+        self._outbox.work.done += units
         return cut(str(unknown.error(ontology)))
+
+
+def suggesting(ontology: Ontology | None) -> int:
+    """What it costs to look for terms that may have been meant; nothing where there are so many
+    that it is not done.
+    """
+    if ontology is None:
+        return 0
+    terms = len(ontology.classes) + len(ontology.properties) + len(ontology.individuals)
+    return SUGGESTED_COST * (1 + terms) if terms <= SUGGESTED_AMONG_MAX else 0
 
 
 def grant_of(session: ClientSession) -> Grant:

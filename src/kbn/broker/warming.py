@@ -62,7 +62,8 @@ def _run_kernels() -> None:
     for number, text in enumerate((*WARMED_BY, *reversed(WARMED_BY))):
         key = (Peer("client", "nobody"), number)
         table.add(key, Subscription.parse(text))
-        announcements.add(key, Subscription.parse(text))
+        for _ in announcements.adding(key, Subscription.parse(text)):
+            pass
     for number in range(TAGS):
         table.add((Peer("client", "tags"), number), Subscription.parse(f"tags #> {{'t{number}'}}"))
     some = {"warm": "tea", "price": 3, "tags": ["tea", "pot"]}

@@ -17,18 +17,25 @@ STORED = 12  # putting it into the store
 SENT = 8  # a message to a client or neighbour: made, encoded, written
 WRITTEN = 15  # something to a client's socket, however much it is
 BYTES_SENT = 1024  # bytes of a message for one unit
-CHARACTERS_READ = 2  # of the text of a subscription, for one unit
-JSON_READ = 8  # characters of its JSON, for one unit
-COMMA = 4  # in the text of a subscription: in a list everything is short
-CONSTRAINT = 20  # reading, entering or removing one constraint of a subscription
-ELEMENT = 4  # the same for an element of a bag
-CHANGED = 200  # a change of the table that a neighbour announced, or that it must be told
-MOVED = 4_000  # a part of a change that moves very many filters in covering order
-STEPPED = 100  # any step of making an index anew
+WORD_READ = 7  # a word or sign in the text of a subscription
+CHARACTERS_READ = 8  # of the text of a subscription, or of its JSON, for one unit
+KEPT = 40  # keeping a subscription in the store, besides its characters
+CHANGED = 50  # a change of the table, besides what is in it
+FILTER = 30  # entering one filter of a subscription
+CONSTRAINT = 12  # the same for a constraint
+ELEMENT = 14  # the same for an element of a bag
+TOLD = 150  # working out whether a neighbour is to be told of a filter
+TOLD_CONSTRAINT, TOLD_ELEMENT = 12, 36  # the same for its constraints, and elements of its bags
+UNTOLD = 4  # of that for one that goes, a quarter
+STEPPED = 100  # any step of making an index anew, or of moving filters in covering order
 COMPARED = 8  # what is wanted with what is advertised
 RECONSIDERED = 3  # looking whether a neighbour is to be told of a subscription, besides
 LOOKED_AT = 10  # asking the rules about a client after they have changed
-CONNECTED = 100  # admitting a peer
+OPENED = 40  # a connection, to its first message
+CONNECTED = 60  # admitting a peer
+WELCOMED, REMEMBERED = 30, 100  # a client that has come; and keeping it in the store
+LEAVING = 150  # forgetting a client that leaves
+SIZED = 10  # elements of a notification's bags that are counted, for one unit
 
 
 class Work:

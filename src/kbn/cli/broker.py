@@ -299,7 +299,10 @@ def broker(
     options.check()
     logs.set_up(options.known_as)
     server = make_server(options, _announcer(options.known_as, as_json))
-    asyncio.run(_serve(server, end_with_stdin))
+    from kbn.transport import new_loop
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_serve(server, end_with_stdin))
 
 
 def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) -> Watched:

@@ -56,7 +56,13 @@ if TYPE_CHECKING:
     from kbn.filters.printing import print_time
     from kbn.filters.semantics import accepts_by_definition, matches_by_definition
     from kbn.filters.short_text import short_filter
-    from kbn.filters.sizes import SubscriptionSize, check_parts, is_paired, notification_size
+    from kbn.filters.sizes import (
+        SubscriptionSize,
+        bag_elements,
+        check_parts,
+        is_paired,
+        notification_size,
+    )
     from kbn.filters.term_check import TermCheck, UnknownTerm, unknown_terms
     from kbn.filters.term_resolution import resolve_terms
     from kbn.filters.values import (
@@ -107,6 +113,7 @@ __all__ = [
     "Verdict",
     "accepts",
     "accepts_by_definition",
+    "bag_elements",
     "bag_with_known_kinds",
     "check_parts",
     "check_value",
@@ -190,6 +197,7 @@ __getattr__ = on_first_use(
         "Relation": "kbn.filters.values",
         "Subscription": "kbn.filters.model",
         "SubscriptionSize": "kbn.filters.sizes",
+        "bag_elements": "kbn.filters.sizes",
         "Value": "kbn.filters.values",
         "accepts": "kbn.filters.evaluation",
         "accepts_by_definition": "kbn.filters.semantics",

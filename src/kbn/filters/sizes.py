@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kbn.errors import LimitError
-from kbn.filters.model import Subscription
+from kbn.filters.model import Filter, Subscription
 from kbn.filters.operators import (
     ORDER_OPERATORS,
     AnyOperator,
@@ -21,7 +21,14 @@ from kbn.filters.operators import (
 )
 from kbn.filters.values import Bag, Operand
 
-__all__ = ["NotificationSize", "SubscriptionSize", "check_parts", "is_paired", "notification_size"]
+__all__ = [
+    "NotificationSize",
+    "SubscriptionSize",
+    "bag_elements",
+    "check_parts",
+    "is_paired",
+    "notification_size",
+]
 
 _COUNTED = ORDER_OPERATORS | {Operator.EQ, Operator.NE, Operator.EXISTS}
 
@@ -54,6 +61,16 @@ class SubscriptionSize(NamedTuple):
             if is_paired(each.operator)
         )
         return cls(len(constraints), sum(sizes), max(paired, default=0), max(depths, default=0))
+
+
+def bag_elements(filter: Filter) -> int:
+    """The elements of the bags that a filter asks for.
+
+    >>> bag_elements(Subscription.parse('a = 1 and b #>/* {"x", "y"}').filters[0])
+    2
+    """
+    bags = (each.operand for each in filter.constraints if type(each.operand) is Bag)
+    return sum(_elements(bag.items) for bag in bags)
 
 
 class NotificationSize(NamedTuple):

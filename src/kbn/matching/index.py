@@ -33,6 +33,7 @@ from kbn.matching.kernels.views import (
     Stamps,
     TrieArrays,
 )
+from kbn.matching.memos import Memory
 from kbn.matching.pairs import as_pair, microseconds
 from kbn.matching.placement import Placement
 from kbn.matching.residual_constraints import ResidualEvaluator
@@ -65,6 +66,11 @@ class Index(Placement):
         fresh.empty()
         fresh.own_scratch()
         return fresh
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """What it remembers of values takes bytes of these."""
+        return (*self.table.memories, *self._residual_evaluator.memories)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_view": None}  # it holds addresses, which mean nothing elsewhere

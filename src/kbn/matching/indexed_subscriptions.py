@@ -6,7 +6,7 @@ takes no turns: whoever shares one holds its `lock`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from threading import RLock
 from typing import Any, TypeAlias
 from weakref import WeakSet
@@ -26,7 +26,8 @@ from kbn.ontology import Ontology
 
 COMPACT_MIN = 1024
 AT_ONCE_MAX = 4_096
-"""Of so many subscriptions an index is made anew at once, in parts or not."""
+"""Of so many filters, of some constraints each, an index is made anew at once, in parts or not."""
+WORDS_EACH = 8
 
 Given: TypeAlias = Subscription | Filter | str | dict[str, Any] | list[Any]
 """A subscription as a caller may give it: an object, a text of the language, or its JSON form."""
@@ -47,6 +48,7 @@ class IndexedSubscriptions:
         self.ontology = ontology
         self._in_parts = in_parts
         self._renewal: Renewal | None = None
+        self._renewal_steps: Iterator[int] = iter(())
         self.index = Index(ontology)
         self.subscribers = Subscribers()
         self.version = 0
@@ -55,16 +57,19 @@ class IndexedSubscriptions:
         self.shares = False
         self._parted: WeakSet[PartedMatch] = WeakSet()
         self.index.in_parts = in_parts
+        if in_parts:
+            for memory in self.index.memories:
+                memory.keep_small()
 
     def __getstate__(self) -> dict[str, Any]:
-        own = ("lock", "_parted", "_renewal")
+        own = ("lock", "_parted", "_renewal", "_renewal_steps")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.lock = RLock()
         self._parted = WeakSet()
-        self._renewal = None
+        self._renewal, self._renewal_steps = None, iter(())
 
     def __len__(self) -> int:
         return self.subscribers.live
@@ -158,9 +163,9 @@ class IndexedSubscriptions:
         renewal = self._renewal
         if renewal is None:
             return 0
-        took = renewal.go_on()
+        took = next(self._renewal_steps)
         if renewal.is_complete:
-            self._renewal = None
+            self._renewal, self._renewal_steps = None, iter(())
             self.index.take_from(renewal.index)
             self.subscribers = renewal.subscribers
             self.shares = False
@@ -172,10 +177,17 @@ class IndexedSubscriptions:
     def _make_anew(self) -> None:
         """Begin to make the index anew, without what was removed; a small one at once."""
         if self._renewal is None:
-            if self.index.groups.subscription_count <= AT_ONCE_MAX:
+            if self._is_small:
                 self._compact()
             else:
                 self._renewal = Renewal(self)
+                self._renewal_steps = self._renewal.steps()
+
+    @property
+    def _is_small(self) -> bool:
+        groups = self.index.groups
+        words = int(groups.code_start[groups.group_count])
+        return groups.entry_count <= AT_ONCE_MAX and words <= WORDS_EACH * AT_ONCE_MAX
 
     def _compact(self) -> None:
         """Forget removed subscriptions and the groups and tokens only they used."""

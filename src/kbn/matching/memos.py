@@ -15,6 +15,9 @@ V = TypeVar("V")
 ENTRY_BYTES = 160
 """About what a remembered answer takes, besides what its question and the answer are made of."""
 
+IN_PARTS_BYTES_MAX = 16 << 20
+"""What is remembered where nobody may wait long: forgetting all of it takes a while, too."""
+
 _SCALARS = frozenset((str, int, float, bool))
 
 
@@ -42,6 +45,10 @@ class Memory:
 
     def __reduce__(self) -> tuple[type[Memory], tuple[int]]:
         return Memory, (self.bytes_max,)  # a copy remembers by itself
+
+    def keep_small(self) -> None:
+        """Take no more from now on than can be forgotten in a moment."""
+        self.bytes_max = min(self.bytes_max, IN_PARTS_BYTES_MAX)
 
     def share(self, sharer: Sharer) -> None:
         """From now on this one takes bytes, too."""

@@ -48,6 +48,8 @@ PROOFS_MAX = 5_000
 """In parts: what is spent on proofs in one part, in units of about a microsecond."""
 ORPHANS_AT_ONCE = 8
 LISTED_AT_ONCE = 8192
+# About what it takes to hang a root below another, and to find out where an orphan hangs; in us.
+DEMOTED, HUNG = 60, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,12 @@ class Poset:
         self._ontology = ontology
         self._in_parts = in_parts
         self._implications = Implications(ontology, PROOFS_MAX if in_parts else inf)
+        if in_parts:
+            self._implications.memory.keep_small()
         asked_max = ASKED_MAX if in_parts else inf
         self._index = RootIndex(ontology, self._implications, asked_max, in_parts=in_parts)
         self._unfinished: deque[Iterator[None]] = deque()
+        self._spent = 0
         self._leaving: set[int] = set()  # roots that nobody asks for, with entries below them
         self._entries: dict[int, _Entry] = {}
         self._entry_of: dict[Filter, int] = {}
@@ -200,10 +205,16 @@ class Poset:
             break
         return self._change()
 
+    def stop(self) -> None:
+        """Leave undone what was begun: nobody will ask any more."""
+        self._unfinished.clear()  # its steps know this, and would keep it
+
     @property
     def spent(self) -> int:
-        """What was spent on proofs so far, in units of about a microsecond."""
-        return self._implications.spent
+        """What was spent so far, in units of about a microsecond: on proofs, and on moving filters
+        because another came or went.
+        """
+        return self._implications.spent + self._spent
 
     @property
     def is_renewing(self) -> bool:
@@ -365,6 +376,7 @@ class Poset:
                 return  # it went meanwhile
             for root in part:
                 if root != number and root in self._roots and not self._is_below(number, root):
+                    self._spent += DEMOTED
                     self._leave_roots(root)
                     self._put_below(root, number)
             yield
@@ -427,6 +439,7 @@ class Poset:
                 if orphan in children:
                     children.discard(orphan)
                     entries[orphan].parent = None
+                    self._spent += HUNG
                     self._hang(orphan, self._coverer(entries[orphan].filter, orphan))
                 if place % ORPHANS_AT_ONCE == 0:
                     yield

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from kbn.matching.subscribers import Subscribers, is_key
 if TYPE_CHECKING:
     from kbn.matching.indexed_subscriptions import IndexedSubscriptions
 
-TAKEN_OVER = 2_048  # subscriptions in a step
+TAKEN_OVER = 2_048  # filters in a step
 ENTERED = 128  # of those that came since: each is placed by itself
+WORDS = 1 << 16  # of their codes
 ARRANGED = 4_096  # groups
 
 
@@ -32,22 +34,23 @@ class Renewal:
     """What is to take the place of an index and its subscribers."""
 
     def __init__(self, held: IndexedSubscriptions) -> None:
-        self._held = held
+        self._held_weakly = ref(held)  # no cycle, that only a search would find
         self.index = Index.empty_like(held.index)
         self.subscribers = Subscribers()
         self._next = 0  # the subscriptions before this one were taken over
         self._taken: list[Array] = []  # their numbers, but for those removed before
         self._is_arranged = False
-        self._steps = self._all_steps()
+
+    @property
+    def _held(self) -> IndexedSubscriptions:
+        held = self._held_weakly()
+        assert held is not None, "who has the steps of it is there"
+        return held
 
     @property
     def kept(self) -> Array:
         """The numbers that the subscriptions had, in the order of those that they have now."""
         return np.concatenate(self._taken) if self._taken else np.zeros(0, np.int64)
-
-    def go_on(self) -> int:
-        """Do a step; about how many microseconds it took."""
-        return next(self._steps)
 
     @property
     def is_complete(self) -> bool:
@@ -60,18 +63,31 @@ class Renewal:
         if number is not None:
             self.index.groups.remove(number)
 
-    def _all_steps(self) -> Iterator[int]:
+    def steps(self) -> Iterator[int]:
+        """Do it; each step says about how many microseconds it took. They do not end."""
         groups = self._held.index.groups
         there = groups.subscription_count
         while self._next < there:
-            _, words = self._take_over(min(there, self._next + TAKEN_OVER))
+            _, words = self._take_over(self._end(there, TAKEN_OVER))
             yield TAKEN_OVER // 2 + words // 50
         yield from self.index.arranging(ARRANGED, ARRANGED)
         self._is_arranged = True
         while True:
-            new, words = self._take_over(min(groups.subscription_count, self._next + ENTERED))
+            new, words = self._take_over(self._end(groups.subscription_count, ENTERED))
             self.index.place_in_parts(new)
             yield 20 * ENTERED + words // 50
+
+    def _end(self, there: int, filters: int) -> int:
+        """Up to where a step goes: one subscription, or as many as have so few filters."""
+        groups, first = self._held.index.groups, self._next
+        end = min(there, first + filters)
+        while end - first > 1:
+            entries = groups.entry_group[groups.entry_start[first] : groups.entry_start[end]]
+            words = groups.code_start[entries + 1] - groups.code_start[entries]
+            if entries.shape[0] <= filters and int(words.sum()) <= WORDS:
+                break
+            end = first + (end - first) // 2
+        return end
 
     def _take_over(self, end: int) -> tuple[Array, int]:
         """Enter the subscriptions up to a number; their groups, and how long their codes are."""

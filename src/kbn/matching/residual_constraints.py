@@ -47,7 +47,7 @@ class ResidualEvaluator:
     def __init__(self, ontology: Ontology) -> None:
         self._ontology = ontology
         self._operands: dict[AnyOperator, _Operands] = {}
-        self._memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
+        self.memories = (Memory(MEMO_BYTES_MAX), Memory(KNOWN_BYTES_MAX))
         self._tests: dict[Constraint, BagTest] = {}
         self._nested: dict[Constraint, NestedCheck | None] = {}
 
@@ -78,7 +78,7 @@ class ResidualEvaluator:
     def _operands_of(self, element: AnyOperator) -> _Operands:
         operands = self._operands.get(element)
         if operands is None:
-            index = ValueIndex(self._ontology, *self._memories)
+            index = ValueIndex(self._ontology, *self.memories)
             operands = self._operands[element] = _Operands(element, index)
         return operands
 

@@ -9,6 +9,7 @@ from kbn.front_door import on_first_use
 if TYPE_CHECKING:
     from kbn.ontology.cache_folder import cache_directory
     from kbn.ontology.chains import SAME, Link, chain, chain_of_individual, links_between
+    from kbn.ontology.closest import suggesting_among
     from kbn.ontology.compiled import Ontology, Reasoning
     from kbn.ontology.differences import new_links
     from kbn.ontology.fetching import is_address
@@ -47,6 +48,7 @@ __all__ = [
     "is_address",
     "links_between",
     "new_links",
+    "suggesting_among",
     "telling_label",
 ]
 
@@ -79,6 +81,7 @@ __getattr__ = on_first_use(
         "is_address": "kbn.ontology.fetching",
         "links_between": "kbn.ontology.chains",
         "new_links": "kbn.ontology.differences",
+        "suggesting_among": "kbn.ontology.closest",
         "telling_label": "kbn.ontology.names",
     },
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
 from typing import TYPE_CHECKING
 
 from kbn.errors import UnknownTermError
@@ -12,6 +15,29 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 3
 SCORE_MIN = 60.0
+LONGEST = 200  # characters of a name that somebody may have misspelled
+
+_among: ContextVar[float] = ContextVar("among", default=inf)
+
+
+@contextmanager
+def suggesting_among(most: float) -> Iterator[None]:
+    """Meanwhile look for what may have been meant only among so many terms: it takes a microsecond
+    or two for each, which somebody who serves others may not have.
+
+    >>> from kbn.data import path
+    >>> from kbn.ontology import Ontology
+    >>> animals = Ontology.load(path("animals"))
+    >>> closest_terms(animals, "urn:Humn", "class")
+    ('https://kbn.example/ontology/animals#Human',)
+    >>> with suggesting_among(0): closest_terms(animals, "urn:Humn", "class")
+    ()
+    """
+    before = _among.set(most)
+    try:
+        yield
+    finally:
+        _among.reset(before)
 
 
 def local_name(iri: str) -> str:
@@ -27,7 +53,9 @@ def closest_terms(ontology: Ontology, iri: str, kind: str) -> tuple[str, ...]:
     from rapidfuzz.utils import default_process
 
     wanted = local_name(iri)
-    candidates = tuple(_candidates(ontology, kind))
+    candidates = tuple(_candidates(ontology, kind)) if _among.get() else ()
+    if len(candidates) > _among.get() or len(wanted) > LONGEST:
+        return ()
     best: dict[str, float] = {}
     names = [local_name(one) for one in candidates]
     labels = [ontology.label(one) or "" for one in candidates]

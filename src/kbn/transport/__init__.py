@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kbn.transport.dialling import ask_name
     from kbn.transport.ending import at_end_of_stdin, end, until_told
     from kbn.transport.feed import Delivery, Feed
+    from kbn.transport.few_at_a_time import new_loop
     from kbn.transport.garbage import GarbageSearch
     from kbn.transport.group_coordinator import CoordinatorServer
     from kbn.transport.group_peer import GroupDelivery, GroupFeed, GroupPeer, connect_group
@@ -78,6 +79,7 @@ __all__ = [
     "connect_sync",
     "end",
     "load_topology",
+    "new_loop",
     "now",
     "parse_url",
     "review_access",
@@ -133,6 +135,7 @@ __getattr__ = on_first_use(
         "connect_sync": "kbn.transport.sync",
         "end": "kbn.transport.ending",
         "load_topology": "kbn.transport.topology_file",
+        "new_loop": "kbn.transport.few_at_a_time",
         "now": "kbn.transport.clock",
         "parse_url": "kbn.transport.urls",
         "serve": "kbn.transport.serving",

@@ -14,9 +14,9 @@ import asyncio
 import gc
 
 NEVER = 1 << 30
-LOOKED_AT = 16
+LOOKED_AT = 8
 """How many times a thousand or so new objects are looked through before they are left alone."""
-EVERY_S = 0.5
+EVERY_S = 0.05
 
 
 class GarbageSearch:

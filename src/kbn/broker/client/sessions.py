@@ -108,10 +108,11 @@ class BrokerSessions:
     def leave(self, session: BrokerSession) -> None:
         """Ask a broker to forget us, after it has delivered what is on its way.
 
-        One that is not home needs to know only that nothing is on its way between it and home.
+        One that is not home needs to know only that nothing is on its way between it and home. Who
+        leaves home wants no more than what can come: nobody waits for a broker that is away.
         """
         request = self.next_request("leave")
-        reaching = None if session is self.home else (self.home.broker,)
+        reaching = () if session is self.home else (self.home.broker,)
         self.send_all(session, session.inbox.acknowledge())
         self.ask(session, request, Leave(request.number, reaching))
 

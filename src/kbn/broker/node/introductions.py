@@ -22,7 +22,7 @@ from kbn.broker.node.neighbourhood import Neighbourhood
 from kbn.broker.node.settings import NodeSettings
 from kbn.broker.node.turn import Turn
 from kbn.broker.wire import FrameError, decode_name, decode_opening
-from kbn.broker.work import CONNECTED
+from kbn.broker.work import BYTES_DECODED, CONNECTED, OPENED
 from kbn.errors import InvalidInputError, KbnError
 
 
@@ -78,6 +78,7 @@ class Introductions:
 
     def _opening(self, connection: NodeConnection, frames: list[bytes]) -> list[bytes]:
         wire, turn = self._settings.wire, self._turn
+        self._broker.work.done += OPENED + len(frames[0]) // BYTES_DECODED
         opening = decode_opening(frames[0])
         match opening:
             case Who():
@@ -109,6 +110,7 @@ class Introductions:
     def _client_came(self, connection: NodeConnection, connect: Connect) -> bool:
         """Let a client in; False while what it said on another connection is not handled yet."""
         turn = self._turn
+        self._broker.work.done += CONNECTED
         permission = self.admission.check_client(connect, connection, turn.now)
         self._broker.check_owner(connect, permission, turn.now)
         peer = Peer("client", connect.client)
@@ -129,5 +131,4 @@ class Introductions:
         bytes_max = self._settings.server_limits.frame_bytes
         self._connections.effect(LimitFrames(connection.id, bytes_max))
         self._flow.give_room(peer, 0)
-        self._broker.work.done += CONNECTED
         return True
