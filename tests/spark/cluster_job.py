@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARTITIONS = 8
 FREE = 4
 """Partitions that do not wait."""
-PATIENCE_S = 240
+PATIENCE_S = 600
 
 
 def tables(spark: SparkSession, wanted: int, given: int) -> tuple[DataFrame, DataFrame, Ontology]:

@@ -23,7 +23,7 @@ from kbn.spark import match
 
 JOB = Path(cluster_job.__file__)
 ROOT = JOB.parent.parent.parent
-RUN_LIMIT_S = 300
+RUN_LIMIT_S = 600
 # The full size: KBN_CLUSTER_SUBSCRIPTIONS=1000000.
 SUBSCRIPTIONS = int(os.environ.get("KBN_CLUSTER_SUBSCRIPTIONS", "20000"))
 NOTIFICATIONS = 400
