@@ -41,8 +41,9 @@ ID_IN_USE = (
     "an earlier subscription has this id: give each its own (one subscriber may have several), "
     "or join their filters with `or`"
 )
-PAIRS_MAX = 1 << 18
-"""How many pairs a reader makes at a time; one notification with more makes all of its own."""
+PAIRS_MAX = 1 << 16
+"""How many pairs a reader makes at a time; one notification with more makes all of its own. Each is
+copied several times on its way through Spark: so many stay in the cache of a CPU meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,16 @@ class SubscriptionStore:
         about = _read_json(self._base(base) / "base.json", f"{self.directory} has no base {base}")
         return [self._base(base) / f"shard={n}" for n in range(about["shards"])]
 
+    def files(self, version: int) -> list[Path]:
+        """All files that a reader of one version needs: what to copy to take it elsewhere."""
+        base = self.base_of(version)
+        found = [self.directory / "store.json", self.directory / ONTOLOGY]
+        if base:
+            found += self._base(base).rglob("*")
+        numbers = range(base + 1, version + 1)
+        found += [self.directory / "changes" / f"{number:08d}.json" for number in numbers]
+        return [path for path in found if path.is_file()]
+
     def rejected(self) -> pa.Table | None:
         """The subscriptions that the newest base could not compile, with reasons; None if none."""
         bases = self.bases()

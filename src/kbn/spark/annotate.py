@@ -24,7 +24,8 @@ from kbn.filters import MAX_BAG_DEPTH
 from kbn.ontology import NameIndex, Ontology
 from kbn.spark.columns import ANNOTATED, NOTIFICATIONS
 from kbn.spark.io import TERM_KINDS
-from kbn.spark.shared import ontology_path, opened_ontology
+from kbn.spark.shared import ontology_for, opened_ontology
+from kbn.spark.shipping import Place
 
 __all__ = ["annotate", "unrecognised"]
 
@@ -61,7 +62,7 @@ def annotate(
         raise InvalidInputError(f'unrecognised is "keep" or "drop", not {unrecognised!r}')
     work = partial(
         annotate_batches,
-        path=ontology_path(ontology),
+        path=ontology_for(notifications.sparkSession, ontology),
         fields=wanted,
         drop=unrecognised == "drop",
     )
@@ -96,7 +97,7 @@ def checked_fields(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def annotate_batches(
-    given: Iterable[pa.RecordBatch], path: str, fields: dict[str, str], drop: bool
+    given: Iterable[pa.RecordBatch], path: Place, fields: dict[str, str], drop: bool
 ) -> Iterator[pa.RecordBatch]:
     """Batches of NOTIFICATIONS into batches of ANNOTATED."""
     annotator = Annotator(_names(opened_ontology(path)), fields, drop=drop)

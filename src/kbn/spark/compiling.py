@@ -1,6 +1,7 @@
 """Compiling subscriptions on Spark: a table of subscriptions becomes a version of a store.
 
-Tasks compile the subscriptions, a shard each; no subscription passes the driver.
+Tasks compile the subscriptions, a shard each; no subscription passes the driver, unless executors
+do not see its folders (`shipping.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -23,6 +25,7 @@ from kbn.ontology import Ontology
 from kbn.spark.columns import SUBSCRIPTIONS
 from kbn.spark.releases import arrow_schema
 from kbn.spark.shared import ontology_path, shared_directory, visible
+from kbn.spark.shipping import FOLDER, way_of
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -34,6 +37,8 @@ _REPORT = StructType(
         StructField("example", StringType()),
     ]
 )
+_SHARD = "_shard"
+_BATCH = 1 << 15
 _REPORT_ARROW = arrow_schema(_REPORT)
 
 
@@ -62,15 +67,37 @@ def compile_subscriptions(
         raise InvalidInputError(f"shards must be at least 1, not {shards}")
     rows = _as_subscriptions(subscriptions)
     store = _store_for(directory, ontology)
-    rows = rows.repartition(shards, "subscription") if shards > 1 else rows.coalesce(1)
     with store.new_base() as base:
-        build = partial(
-            build_shard, str(base.directory.absolute()), str(store.directory.absolute())
-        )
-        made = rows.mapInArrow(build, _REPORT).collect()
-        base.reports += [ShardReport(r.live, r.groups, r.rejected, r.example) for r in made]
+        if way_of(rows.sparkSession) == FOLDER:
+            base.reports += _built_by_tasks(rows, base.directory, store, shards)
+        else:
+            base.reports += _built_here(rows, base.directory, store, shards)
         _report_rejected(base.reports, strict)
     return store
+
+
+def _built_by_tasks(
+    rows: DataFrame, base: Path, store: SubscriptionStore, shards: int
+) -> list[ShardReport]:
+    rows = rows.repartition(shards, "subscription") if shards > 1 else rows.coalesce(1)
+    build = partial(build_shard, str(base.absolute()), str(store.directory.absolute()))
+    made = rows.mapInArrow(build, _REPORT).collect()
+    return [ShardReport(r.live, r.groups, r.rejected, r.example) for r in made]
+
+
+def _built_here(
+    rows: DataFrame, base: Path, store: SubscriptionStore, shards: int
+) -> list[ShardReport]:
+    """Compile on the driver: the executors do not see its folders, so they cannot write there."""
+    numbered = rows.withColumn(_SHARD, F.pmod(F.hash("subscription"), F.lit(shards)))
+    table = numbered.toArrow()
+    reports = []
+    for number in range(shards):
+        builder = ShardBuilder(store.ontology)
+        for batch in table.filter(pc.equal(table[_SHARD], number)).to_batches(_BATCH):
+            builder.add(batch)
+        reports.append(builder.save(base / f"shard={number}"))
+    return reports
 
 
 def build_shard(directory: str, store: str, batches: Batches) -> Batches:

@@ -32,6 +32,7 @@ from kbn.spark.row_problems import (
     Told,
     UnknownTermsChoice,
 )
+from kbn.spark.shipping import Place
 from kbn.spark.worker_view import WORKER_VIEW
 
 SHARD = "_shard"
@@ -77,7 +78,7 @@ class RowLayout:
 class MatchJob:
     """One worker's whole job; called with its Arrow batches."""
 
-    directory: str
+    directory: Place
     """Of the store."""
     identity: str
     """Of the store: another one in the same place is noticed."""

@@ -39,6 +39,7 @@ from kbn.spark.compiling import check_ontology, compile_subscriptions
 from kbn.spark.match_job import SHARD, VERSION, MatchJob, ProblemsJob, RowLayout
 from kbn.spark.row_columns import check_types, only_wanted, quoted, with_layout
 from kbn.spark.row_problems import BadRowsChoice, UnknownTermsChoice
+from kbn.spark.shipping import ship_store
 
 __all__ = ["compile_subscriptions", "match", "problems"]
 
@@ -171,7 +172,8 @@ def _planned(
     if not pinned:
         rows = only_wanted(rows, layout, view.attributes)
     at = None if pinned else view.version
-    job = MatchJob(str(store.directory.absolute()), store.identity, at, layout)
+    place = ship_store(notifications.sparkSession, store, at)
+    job = MatchJob(place, store.identity, at, layout)
     return _Plan(rows, view, job, len(store.shards(view.base)))
 
 

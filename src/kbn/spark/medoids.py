@@ -30,6 +30,7 @@ from kbn.placement import Clusters, MapSettings, Medoid, SemanticMap, Ties, Weig
 from kbn.placement import clusters as clusters_of
 from kbn.spark.columns import INTERESTS, MEDOIDS
 from kbn.spark.shared import ontology_path, opened_ontology
+from kbn.spark.shipping import Place, ship_file
 
 __all__ = ["interests", "medoids"]
 
@@ -109,7 +110,8 @@ def medoids(
     gathered = counted.groupBy("client").agg(
         F.collect_list(F.struct("term", "times")).alias("mentions")
     )
-    return gathered.mapInArrow(partial(find_medoids, path=path, settings=settings), MEDOIDS)
+    place = ship_file(clients.sparkSession, path)
+    return gathered.mapInArrow(partial(find_medoids, path=place, settings=settings), MEDOIDS)
 
 
 def _require_text(table: DataFrame, column: str) -> None:
@@ -177,7 +179,7 @@ def named_in_attributes(text: str | None) -> tuple[str, ...]:
 
 
 def find_medoids(
-    given: Iterable[pa.RecordBatch], path: str, settings: MapSettings, lot_size: int = LOT
+    given: Iterable[pa.RecordBatch], path: Place, settings: MapSettings, lot_size: int = LOT
 ) -> Iterator[pa.RecordBatch]:
     """Batches of (client, mentions) into batches of MEDOIDS."""
     for lot in _lots(given, lot_size):

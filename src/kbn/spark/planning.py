@@ -25,7 +25,8 @@ from kbn.placement import Plan, PlannedCluster, Planner
 from kbn.placement import clusters as clusters_of
 from kbn.placement import plan as plan_of
 from kbn.spark.columns import CLUSTERS, PLAN
-from kbn.spark.shared import ontology_path, opened_ontology
+from kbn.spark.shared import ontology_for, ontology_path, opened_ontology
+from kbn.spark.shipping import Place
 
 __all__ = ["clusters", "plan", "plan_json"]
 
@@ -40,7 +41,7 @@ def clusters(spark: SparkSession, ontology: Ontology | str | os.PathLike[str]) -
     clusters(spark, "podcast.ttl").where("cluster is not null").show()
     ```
     """
-    work = partial(list_clusters, path=ontology_path(ontology))
+    work = partial(list_clusters, path=ontology_for(spark, ontology))
     return spark.range(1, numPartitions=1).mapInArrow(work, CLUSTERS)
 
 
@@ -87,7 +88,10 @@ def plan_json(
     ```
     """
     work = partial(
-        write_plan, path=ontology_path(ontology), brokers=tuple(brokers), planner=planner
+        write_plan,
+        path=ontology_for(planned.sparkSession, ontology),
+        brokers=tuple(brokers),
+        planner=planner,
     )
     return planned.select(*PLAN.names).repartition(1).mapInArrow(work, DOCUMENT)
 
@@ -95,7 +99,7 @@ def plan_json(
 # In the workers: Arrow in, Arrow out, no Spark.
 
 
-def list_clusters(given: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+def list_clusters(given: Iterable[pa.RecordBatch], path: Place) -> Iterator[pa.RecordBatch]:
     """Whatever comes in, the CLUSTERS of the ontology."""
     for _ in given:
         pass
@@ -114,7 +118,7 @@ def list_clusters(given: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.Rec
 
 
 def write_plan(
-    given: Iterable[pa.RecordBatch], path: str, brokers: tuple[str, ...], planner: str
+    given: Iterable[pa.RecordBatch], path: Place, brokers: tuple[str, ...], planner: str
 ) -> Iterator[pa.RecordBatch]:
     """All batches of PLAN into one row of JSON text."""
     ontology = opened_ontology(path)

@@ -2,8 +2,8 @@
 
 A broadcast would be a private copy per worker, and Spark Connect has none. So the compiled ontology
 and the store of subscriptions lie in directories that the workers see: on one machine any directory
-will do, on a cluster one on shared storage (KBN_SHARED_DIR names it) or an archive that is shipped
-with the job.
+will do, on a cluster one on shared storage (KBN_SHARED_DIR names it), an archive that is shipped
+with the job, or one that kbn ships itself (`shipping.py`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ import contextlib
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbn.errors import InvalidInputError
 from kbn.ontology import Ontology, cache_directory
+from kbn.spark.shipping import SETTING, Place, Shipped, ship_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SUFFIX = ".kbno"
 
@@ -45,9 +50,16 @@ def ontology_path(ontology: Ontology | str | os.PathLike[str] | None) -> str:
     return str(path.absolute())
 
 
-def opened_ontology(path: str) -> Ontology:
+def ontology_for(spark: SparkSession, ontology: Ontology | str | os.PathLike[str] | None) -> Place:
+    """The file of a compiled ontology for the executors of a session."""
+    return ship_file(spark, ontology_path(ontology))
+
+
+def opened_ontology(path: Place) -> Ontology:
     """The ontology in a file, opened once per process; again when the file is another."""
     place = visible(path)
+    if isinstance(path, Shipped):
+        (place,) = place.glob(f"*{SUFFIX}")
     status = place.stat()
     return _opened(place, status.st_mtime_ns, status.st_size)
 
@@ -57,8 +69,10 @@ def _opened(path: Path, changed_ns: int, size: int) -> Ontology:
     return Ontology.open(path)
 
 
-def visible(path: str) -> Path:
+def visible(path: Place) -> Path:
     """Where this process finds a file or directory: in its place, or among what was shipped."""
+    if isinstance(path, Shipped):
+        return path.directory()
     if os.path.exists(path):
         return Path(path)
     shipped = _shipped(Path(path).name)
@@ -66,7 +80,7 @@ def visible(path: str) -> Path:
         return shipped
     raise InvalidInputError(
         f"{path} is not to be seen on this machine: put it on storage that all machines of the "
-        "cluster share (KBN_SHARED_DIR), or ship it with --archives"
+        f"cluster share (KBN_SHARED_DIR), or let kbn ship it ({SETTING}=files)"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kbn.errors import InvalidInputError
 from kbn.matching import StoreView, SubscriptionStore
 from kbn.spark.shared import visible
+from kbn.spark.shipping import Place
 
 
 class WorkerView:
@@ -18,7 +19,7 @@ class WorkerView:
         self._key: tuple[str, int | None] | None = None
         self._view: StoreView | None = None
 
-    def of(self, directory: str, identity: str, version: int, shard: int | None) -> StoreView:
+    def of(self, directory: Place, identity: str, version: int, shard: int | None) -> StoreView:
         """The view of a version of a store: the open one if it can advance to it, or a new one."""
         key = (identity, shard)
         view = self._view if key == self._key else None
