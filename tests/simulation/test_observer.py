@@ -94,7 +94,10 @@ def test_all_placements_can_be_reconstructed_over_a_crash(seed: int, conference:
     for number in range(4):
         publisher = managed.publisher(f"p{number}", rng.choice(list(TREE)))
         publisher.intend({"topic": Individual(rng.choice(subjects))})
-    come(25)
+    come(20)
+    for _ in range(40):  # until it has had enough to do to crash
+        if not first.has_crashed:
+            come(1)
     assert first.has_crashed
     managed.stop("one")
     come(5)
