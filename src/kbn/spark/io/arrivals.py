@@ -32,12 +32,22 @@ _CHECKED: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = {
 
 
 def checked_connector(kind: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a queue or table, checked; InvalidInputError says what is wrong."""
+    """The options of a queue or table, checked; InvalidInputError says what is wrong.
+
+    ```python
+    options = checked_connector("nats", {"servers": "nats://localhost", "stream": "POSTS"})
+    ```
+    """
     return _CHECKED[kind](options)
 
 
 def arrived(kind: str, options: Mapping[str, str]) -> Arrived:
-    """What a queue or a table has now."""
+    """What a queue or a table has now.
+
+    ```python
+    now = arrived("delta", {"path": "posts"})
+    ```
+    """
     if kind in TABLES:
         table = Delta(options) if kind == "delta" else Iceberg(options)
         return {name: (file.size, file.made) for name, file in table.files().items()}
@@ -51,7 +61,12 @@ def arrived(kind: str, options: Mapping[str, str]) -> Arrived:
 def rows_arrived(
     spark: SparkSession, kind: str, options: Mapping[str, str], wanted: Arrived
 ) -> DataFrame:
-    """The messages of a queue as they are, or the rows of a table, of what is named."""
+    """The messages of a queue as they are, or the rows of a table, of what is named.
+
+    ```python
+    rows = rows_arrived(spark, "delta", {"path": "posts"}, arrived("delta", {"path": "posts"}))
+    ```
+    """
     reader = spark.read.format(f"kbn-{kind}").options(**options)
     if kind in TABLES:
         return reader.option("files", json.dumps(sorted(wanted))).load()
