@@ -81,11 +81,11 @@ for number in range(3000):
     key = (Peer("client", "c"), number)
     wanted = subscription()
     table.add(key, wanted)
-    told.add(key, wanted)
+    list(told.adding(key, wanted))
     if number % 3 == 0:
         gone = (Peer("client", "c"), number // 2)
         table.remove(gone)
-        told.remove(gone)
+        list(told.removing(gone))
     if number % 50 == 0:
         table.match(notification())
         table.match_many([notification() for _ in range(40)])

@@ -51,6 +51,8 @@ COMMANDS = [
     ["pipeline", "run"],
     ["pipeline", "plan"],
     ["pipeline", "status"],
+    ["pipeline", "show"],
+    ["store", "subscriptions"],
     ["ontology", "compile"],
     ["ontology", "show"],
     ["ontology", "explain"],

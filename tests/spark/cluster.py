@@ -1,4 +1,4 @@
-"""A standalone cluster on this machine: a master and workers, processes with homes of their own."""
+"""A standalone cluster on this machine: processes with homes of their own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PATIENCE_S = 120
 
 @contextmanager
 def cluster(place: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
-    """The address of a master with so many workers of one core; all are gone afterwards."""
+    """The address of a cluster with so many workers of one core; all are gone afterwards."""
     port = _free_port()
-    master = f"spark://127.0.0.1:{port}"
+    address = f"spark://127.0.0.1:{port}"
     with ExitStack() as running:
         bound = ["--host", "127.0.0.1", "--webui-port", "0"]
         log = place / "master.log"
@@ -38,10 +38,10 @@ def cluster(place: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
             log = place / f"worker-{number}.log"
             size = ["--cores", "1", "--memory", memory, "--work-dir", str(home / "work")]
             running.enter_context(
-                _process(f"{CLASSES}.worker.Worker", [*bound, *size, master], home, log)
+                _process(f"{CLASSES}.worker.Worker", [*bound, *size, address], home, log)
             )
             _wait_for("Successfully registered with master", log)
-        yield master
+        yield address
 
 
 def surroundings(home: Path) -> dict[str, str]:
@@ -63,8 +63,16 @@ def executors() -> list[psutil.Process]:
     return [
         process
         for process in psutil.Process().children(recursive=True)
-        if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+        if any("CoarseGrainedExecutorBackend" in word for word in _words(process))
     ]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """The command line of a process, none of one that has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def tables(spark: SparkSession, wanted: int, given: int) -> tuple[DataFrame, Dat
 
 
 def main() -> None:
-    place, master, way = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    place, address, way = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     wanted, given = int(sys.argv[4]), int(sys.argv[5])
     memory = "4g" if wanted > 100_000 else "1g"
     settings = {
@@ -58,7 +58,7 @@ def main() -> None:
         "spark.driver.memory": memory,
         "spark.sql.shuffle.partitions": "2",
     }
-    spark = session(master, app="cluster", settings=settings)
+    spark = session(address, app="cluster", settings=settings)
     notifications, subscriptions, podcast = tables(spark, wanted, given)
     store = compile_subscriptions(subscriptions, podcast, place / "store", strict=True)
     gated = notifications.mapInArrow(

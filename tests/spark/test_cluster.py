@@ -53,8 +53,8 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def found_on_a_cluster(place: Path, way: str) -> pa.Table:
     """Run the job, kill an executor in the middle, and read what was found."""
     (place / "driver").mkdir()
-    with cluster(place) as master:
-        arguments = [str(place), master, way, str(SUBSCRIPTIONS), str(NOTIFICATIONS)]
+    with cluster(place) as address:
+        arguments = [str(place), address, way, str(SUBSCRIPTIONS), str(NOTIFICATIONS)]
         log = place / "driver.log"
         with log.open("w") as into:
             driver = subprocess.Popen(

@@ -86,8 +86,9 @@ def test_what_is_bad_is_kept_apart_with_its_reason(folder: Path, spark: SparkSes
 
 
 def test_tables_and_subscriptions_are_shown_without_spark(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     file = str(folder / "pipeline.yaml")
     assert main(["pipeline", "show", file, "quarantine", "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -15,8 +15,12 @@ from kbn.cli import main
 
 @pytest.mark.slow
 def test_the_demo_goes_from_feeds_to_a_page(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "day"
     arguments = ["demo", "--feeds", "4", "--subscriptions", "500", "--out", str(out), "--json"]
     assert main(arguments) == 0
