@@ -180,7 +180,6 @@ def test_a_broker_that_does_not_mind_a_trouble_is_caught(
 
 
 TAKEN_BACK: list[tuple[int, str, object, str]] = [
-    (80000900, "kbn.broker.membership.EPOCH_UNKNOWN", 0, "in the order"),
     (5624, "kbn.broker.client_session.ClientSession.holds", lambda *_: True, "may not subscribe"),
     (5473, "kbn.broker.client_session.ClientSession.holds", lambda *_: True, "may not subscribe"),
     (70000137, "kbn.simulation.ledger.Ledger.may_come_again", lambda *_: None, "in the order"),
