@@ -101,7 +101,7 @@ def test_tables_and_subscriptions_are_shown_without_spark(
     assert "did you mean 'quarantine'" in capsys.readouterr().err
     assert main(["pipeline", "show", file, "subscriptions"]) == 0
     by_pipeline = capsys.readouterr().out
-    assert "podcast:Technology" in by_pipeline and "dee" not in by_pipeline
+    assert "{:Technology}" in by_pipeline and "dee" not in by_pipeline
     for place in (folder / "out", folder / "out" / "store"):
         assert main(["store", "subscriptions", str(place)]) == 0
         assert capsys.readouterr().out == by_pipeline
