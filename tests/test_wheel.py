@@ -119,7 +119,8 @@ def test_the_newest_delta_is_installed_beside_it(wheel: Path, tmp_path: Path) ->
     )
     assert told.returncode == 0, told.stderr
     chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
-    versions = {each["metadata"]["name"]: each["metadata"]["version"] for each in chosen}
+    named = [each["metadata"] for each in chosen]
+    versions = {each["name"].lower().replace("_", "-"): each["version"] for each in named}
     assert versions["pyspark"].startswith("4.2.")
     assert versions["delta-spark"] == "4.4.1"
 

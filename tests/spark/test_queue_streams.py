@@ -28,7 +28,7 @@ DRIVER = Path(__file__).parent / "queue_driver.py"
 RUN_LIMIT_S = 240
 # `scripts/test-long` kills ten times, and has the other sinks, too.
 NAMES = os.environ.get("KBN_QUEUE_STREAMS", "kafka-to-nats nats-to-delta").split()
-KILLS = int(os.environ.get("KBN_QUEUE_KILLS", "4"))
+KILLS = int(os.environ.get("KBN_QUEUE_KILLS", "2"))
 
 
 class QueueWorld(World):
