@@ -26,6 +26,13 @@ def test_near_a_number_is_a_range() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("operand", [2**63 - 1, -(2**63), 2**53 + 1, 1e308, float("inf"), 0])
+@pytest.mark.parametrize("tolerance", [0, 0.5, 1, 1e308])
+def test_a_number_is_near_itself(operand: float, tolerance: float) -> None:
+    near = Constraint("x", Near(tolerance), operand)
+    assert near.accepts(operand) and Filter([near]).matches({"x": operand})
+
+
 def test_near_a_time_counts_seconds() -> None:
     near = Filter([Constraint("at", Near(90), NOON)])
     assert near.matches({"at": NOON + timedelta(seconds=90)})

@@ -64,7 +64,8 @@ def near_range(near: Near, operand: Any) -> tuple[Any, Any]:
     tolerance = near.tolerance
     if type(operand) is datetime:
         return _moved(operand, -tolerance), _moved(operand, tolerance)
-    low, high = operand - tolerance, operand + tolerance
+    # A float next to a large integer may lie beyond it: the operand itself is always near.
+    low, high = min(operand - tolerance, operand), max(operand + tolerance, operand)
     return _within_64_bits(low), _within_64_bits(high)
 
 
