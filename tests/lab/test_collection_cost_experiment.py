@@ -14,7 +14,9 @@ from kbn.lab.report import save
 def test_every_rate_is_measured_kept_and_drawn(tmp_path: Path) -> None:
     result = conduct(find("collection-cost"), Scale.SMALL, seed=1)
     rows = result.tables[0].data.to_pylist()
-    assert [row["requests a minute"] for row in rows] == ["unmanaged", "0", "1000"]
+    found = [(row["requests a minute"], row["kind"]) for row in rows]
+    kinds = [("240", "medoids"), ("240", "utilisation")]
+    assert found == [("unmanaged", "unmanaged"), ("0", "none"), *kinds]
     for row in rows:
         assert row["publication ms"] > 0 and row["subscription ms"] > 0
     none = rows[1]

@@ -11,6 +11,7 @@ from kbn.lab.experiment import Result, Scale, conduct, find, names
 from kbn.lab.experiments import mobility, static_hops
 from kbn.lab.experiments.one_semantic_filter import indications
 from kbn.lab.report import save, write_report
+from kbn.placement import overlay_distances
 
 pytestmark = pytest.mark.slow  # the four take a minute together
 OURS = ("mobility", "one-semantic-filter", "podcast", "static-hops")
@@ -74,10 +75,32 @@ def test_hops_fall_as_clusters_grow(results: dict[str, Result]) -> None:
     found = rows(results["static-hops"], "shares")
     assert {row["deliveries"] for row in found} == {120}
     for kind in ("semantic", "not semantic"):
-        means = [row["mean hops"] for row in found if row["filters"] == kind]
+        ours = [row for row in found if row["reading"] == static_hops.OURS]
+        means = [row["mean hops"] for row in ours if row["filters"] == kind]
         assert means == sorted(means, reverse=True)
-    six = [row for row in found if row["clusters"] == 6]
+    six = [row for row in ours if row["clusters"] == 6]
     assert all(row["within 2"] == 1 for row in six)
+
+
+def test_the_second_reading_has_eleven_brokers_and_the_shares_of_the_source() -> None:
+    places = [place for home in static_hops.SECOND_CLUSTERS[1] for place in home]
+    assert len(static_hops.SECOND_PARENTS) == 11 and len(places) == 5
+    apart = overlay_distances(
+        list(static_hops.SECOND_PARENTS),
+        [(name, up) for name, up in static_hops.SECOND_PARENTS.items() if up],
+    )
+
+    def within_3(homes: tuple[tuple[str, ...], ...]) -> float:
+        near = [[apart.hops(a, b) <= 3 for a in home for b in home] for home in homes]
+        return sum(sum(each) / len(each) for each in near) / len(near)
+
+    anywhere = within_3((tuple(places),))
+    wrong = static_hops.MISJUDGED
+    expected = [
+        (1 - wrong) * within_3(homes) + wrong * anywhere
+        for homes in static_hops.SECOND_CLUSTERS.values()
+    ]
+    assert expected == pytest.approx([0.28, 0.80, 0.95], abs=0.01)
 
 
 def test_a_delay_is_one_link_more_than_the_hops(results: dict[str, Result]) -> None:

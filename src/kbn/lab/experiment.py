@@ -65,6 +65,8 @@ class Experiment:
     scales: Mapping[Scale, Parameters]
     run: Callable[[Parameters, int, Progress], Sequence[Table]]
     plot: Callable[[Sequence[Table], Path], Sequence[Path]] | None = None
+    takes_ontologies: bool = False
+    """Whether it can use a folder of ontologies, the parameter `ontologies` of a run."""
 
     def parameters(self, scale: Scale) -> Parameters:
         """The parameters of a scale, or an error that names the scales there are."""
@@ -94,12 +96,25 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def conduct(
-    experiment: Experiment, scale: Scale, *, seed: int = 0, progress: Progress = silent
+    experiment: Experiment,
+    scale: Scale,
+    *,
+    seed: int = 0,
+    progress: Progress = silent,
+    ontologies: Path | None = None,
+    cores: int | None = None,
 ) -> Result:
-    """Run an experiment at a scale; the same seed gives the same counts."""
-    parameters = experiment.parameters(scale)
+    """Run an experiment at a scale; the same seed gives the same counts.
+
+    `ontologies` is a folder, for an experiment that can use one. `cores` are taken instead of those
+    its scale names; they change no count.
+    """
+    parameters = chosen(experiment, scale, ontologies=ontologies, cores=cores)
+    given = dict(parameters)
+    if ontologies is not None and experiment.takes_ontologies:
+        given["ontologies"] = ontologies
     started = perf_counter()
-    tables = tuple(experiment.run(parameters, seed, progress))
+    tables = tuple(experiment.run(given, seed, progress))
     seconds = perf_counter() - started
     _check_names(experiment, tables)
     return Result(
@@ -113,6 +128,22 @@ def conduct(
         tables=tables,
         machine=describe_machine(),
     )
+
+
+def chosen(
+    experiment: Experiment,
+    scale: Scale,
+    *,
+    ontologies: Path | None = None,
+    cores: int | None = None,
+) -> Parameters:
+    """The parameters of a run, as they are kept: of a folder only the names of its files."""
+    found = dict(experiment.parameters(scale))
+    if cores is not None:
+        found |= {name: cores for name in ("cores", "processes") if name in found}
+    if ontologies is not None and experiment.takes_ontologies:
+        found["ontologies"] = sorted(path.name for path in ontologies.iterdir() if path.is_file())
+    return found
 
 
 def _check_names(experiment: Experiment, tables: Sequence[Table]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kbn.errors import InvalidInputError
-from kbn.lab.experiment import Experiment, Result, Table
+from kbn.lab.experiment import Experiment, Parameters, Result, Table
 from kbn.pages import MEDIA_TYPES, Section, figures, html_table, tables_beside, whole_page
 from kbn.wording import in_order
 
@@ -48,6 +48,23 @@ def save(result: Result, experiment: Experiment, out: Path) -> tuple[Path, ...]:
     text = json.dumps(_without_data(result), indent=2, ensure_ascii=False, default=str)
     (folder / RESULT_FILE).write_text(text + "\n", encoding="utf-8")
     return plots
+
+
+def is_kept(out: Path, name: str, scale: str, seed: int, parameters: Parameters) -> bool:
+    """Whether the result of this version, scale, seed and parameters is there; not the cores."""
+    from kbn.lab.experiment import describe_machine
+
+    try:
+        kept = json.loads((out / name / RESULT_FILE).read_text(encoding="utf-8"))
+        found = (kept["scale"], kept["seed"], kept["machine"]["kbn"], _counting(kept["parameters"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    as_kept = json.loads(json.dumps(dict(parameters), default=str))
+    return found == (str(scale), seed, describe_machine()["kbn"], _counting(as_kept))
+
+
+def _counting(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in parameters.items() if name not in ("cores", "processes")}
 
 
 def load_all(out: Path) -> tuple[Saved, ...]:

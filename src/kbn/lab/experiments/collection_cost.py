@@ -8,8 +8,9 @@ ten a minute a subscription took 20 ms, without any 6.6 ms; a publication 700 ms
 Here the broker is a process, and so is the trigger broker it reports to; subscribers are sockets of
 a third. A publisher publishes at a steady rate, each notification for one subscriber; another
 client subscribes and unsubscribes all the time, so that what the broker has worked out is never
-still good. Windows of time with each rate of requests take turns, in another order every round, so
-that a disturbance from outside meets all alike. *µs*: processor time of the broker process for
+still good. Both kinds of request are measured apart, at each of the source's rates, over ten of
+them. A window of time has one request; windows of all rates and kinds take turns in a random order,
+so that a disturbance from outside meets all alike. *µs*: processor time of the broker process for
 everything it does in a window, by publications. *ms*: from the publisher's socket to the
 subscriber's, and from asking to subscribe to the answer. *unmanaged*: the broker without an agent.
 """
@@ -41,6 +42,13 @@ WANTS = (
     "text any",
 )
 RESTLESS_S = 0.1
+KINDS = {
+    "medoids": administration.Report("medoids", groups=2),
+    "utilisation": administration.Report("utilisation"),
+}
+"""The source's two kinds of management message."""
+Figures = tuple[float, int, list[float], list[float]]
+"""Of a window: busy seconds, publications, their times and those of subscriptions."""
 
 
 def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
@@ -49,20 +57,37 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
     rows: list[dict[str, Any]] = []
     with _brokers() as urls:
         rows = asyncio.run(_Measuring(parameters, seed, urls, progress).rows())
-    return [
-        Table("costs", pa.Table.from_pylist(rows), "What requests cost", _NOTES, pa.table(_THEIRS))
-    ]
+    theirs = pa.table(_theirs())
+    return [Table("costs", pa.Table.from_pylist(rows), "What requests cost", _NOTES, theirs)]
 
 
 _NOTES = (
     "× none: against the managed broker without requests, in the same run.",
-    "Each figure is the median over the windows of one rate.",
+    "Means over all publications and subscriptions of a row, each with their standard deviation; "
+    "error: the deviation over the root of how many there were. The source's standard error is the "
+    "sum of its deviations over that root, so it is larger.",
 )
-_THEIRS: dict[str, list[Any]] = {
-    "requests a minute": ["0", "10"],
-    "publication ms": [6.0, 700.0],
-    "subscription ms": [6.6, 20.0],
+# Tables 19, 21 and 23: by kind of message, at 0, 2, 4, 6, 8 and 10 a minute.
+THEIR_RATES = (0, 2, 4, 6, 8, 10)
+THEIR_ERRORS = {
+    ("subscription", "medoids"): (1.65, 11.33, 15.91, 22.94, 29.40, 26.57),
+    ("subscription", "utilisation"): (3.98, 55.46, 44.83, 63.45, 70.57, 81.64),
+    ("publication", "medoids"): (3.28, 253.15, 313.50, 347.56, 388.20, 409.66),
+    ("publication", "utilisation"): (3.03, 258.92, 299.95, 388.98, 401.77, 408.73),
+    ("end to end", "medoids"): (7.04, 258.89, 314.09, 358.83, 392.55, 399.27),
+    ("end to end", "utilisation"): (8.63, 271.38, 343.20, 358.98, 396.98, 406.80),
 }
+# What the text says of Figures 28 to 30.
+THEIR_MEANS = {"subscription": (6.6, 20.0), "publication": (6.0, 700.0), "end to end": (6.0, 700.0)}
+
+
+def _theirs() -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {"requests a minute": [str(rate) for rate in THEIR_RATES]}
+    for what, (none, ten) in THEIR_MEANS.items():
+        found[f"{what} ms"] = [none, None, None, None, None, ten]
+    for (what, kind), errors in THEIR_ERRORS.items():
+        found[f"{what}, {kind}, error"] = list(errors)
+    return found
 
 
 @contextmanager
@@ -103,25 +128,24 @@ class _Measuring:
         self._progress = progress
 
     async def rows(self) -> list[dict[str, Any]]:
-        from statistics import median
-
+        given = self._given
         async with AsyncExitStack() as stack:
             brokers = {name: await self._at(name, stack) for name in ("managed", UNMANAGED)}
-            rates = [UNMANAGED, *map(str, self._given["rates"])]
-            measured: dict[str, list[dict[str, float]]] = {rate: [] for rate in rates}
-            rounds = int(self._given["rounds"])
-            for done in range(-1, rounds):  # the first round warms up
-                for rate in self._rng.sample(rates, len(rates)):
-                    self._progress(f"{rate} requests a minute", max(done, 0), rounds)
-                    broker = brokers[UNMANAGED if rate == UNMANAGED else "managed"]
-                    figures = await broker.window(0 if rate == UNMANAGED else int(rate))
-                    if done >= 0:
-                        measured[rate].append(figures)
-        middle = {
-            rate: {name: median(each[name] for each in windows) for name in windows[0]}
-            for rate, windows in measured.items()
-        }
-        return [_row(rate, figures, middle["0"]) for rate, figures in middle.items()]
+            for broker in brokers.values():  # warm up
+                await broker.window("", float(given["rest s"]))
+            setups = [(UNMANAGED, 0), ("", 0)]
+            setups += [(kind, rate) for kind in KINDS for rate in given["rates"] if rate]
+            windows = [setup for setup in setups for _ in range(given["requests"])]
+            self._rng.shuffle(windows)
+            measured: dict[tuple[str, int], list[Figures]] = {setup: [] for setup in setups}
+            for done, (kind, rate) in enumerate(windows):
+                self._progress("windows", done, len(windows))
+                broker = brokers[UNMANAGED if kind == UNMANAGED else "managed"]
+                seconds = 60 / rate if rate else float(given["rest s"])
+                asked = kind if kind in KINDS else ""
+                measured[kind, rate].append(await broker.window(asked, seconds))
+        none = _together(measured["", 0])
+        return [_row(*setup, _together(found), none) for setup, found in measured.items()]
 
     async def _at(self, name: str, stack: AsyncExitStack) -> _Broker:
         broker = _Broker(self._urls[name], int(self._urls[f"{name} pid"]), self._given)
@@ -129,8 +153,26 @@ class _Measuring:
         return broker
 
 
-def _row(rate: str, figures: dict[str, float], none: dict[str, float]) -> dict[str, Any]:
-    row: dict[str, Any] = {"requests a minute": rate, **figures}
+def _together(windows: list[Figures]) -> dict[str, float]:
+    """Means, deviations and errors over the windows of a row."""
+    from statistics import fmean, pstdev
+
+    busy, published = sum(each[0] for each in windows), sum(each[1] for each in windows)
+    found = {"publication µs": busy / published * 1e6}
+    all_times = {
+        "publication": [seconds * 1e3 for each in windows for seconds in each[2]],
+        "subscription": [seconds * 1e3 for each in windows for seconds in each[3]],
+    }
+    for name, times in all_times.items():
+        found[f"{name} ms"] = fmean(times)
+        found[f"{name} sd"] = pstdev(times)
+        found[f"{name} error"] = pstdev(times) / len(times) ** 0.5
+    return found
+
+
+def _row(kind: str, rate: int, figures: dict[str, float], none: dict[str, float]) -> dict[str, Any]:
+    told = UNMANAGED if kind == UNMANAGED else str(rate)
+    row: dict[str, Any] = {"requests a minute": told, "kind": kind or "none", **figures}
     for name in ("publication µs", "publication ms", "subscription ms"):
         row[f"{name} × none"] = figures[name] / none[name]
     return row
@@ -175,28 +217,21 @@ class _Broker:
         self._asker = await stack.enter_async_context(connect(self._url, name="asker"))
         self._restless = await stack.enter_async_context(connect(self._url, name="restless"))
 
-    async def window(self, requests_a_minute: int) -> dict[str, float]:
-        """What a window of time with so many requests a minute shows."""
-        from statistics import fmean
-
-        seconds, rate = float(self._given["seconds"]), int(self._given["publications a second"])
+    async def window(self, kind: str, seconds: float) -> Figures:
+        """A window of time, with a request of this kind at its beginning if there is one."""
+        rate = int(self._given["publications a second"])
         before, self._waits = self._busy(), list[float]()
-        beside = [asyncio.ensure_future(self._change())]
-        if requests_a_minute:
-            beside.append(asyncio.ensure_future(self._ask(60 / requests_a_minute)))
+        beside: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._change())]
+        if kind:
+            beside.append(asyncio.ensure_future(self._asker.admin(KINDS[kind])))
         published = await self._publish(seconds, rate)
         busy = self._busy() - before
         async with asyncio.timeout(ANSWER_S):  # a short window on a busy machine may see none
             while not self._waits:
                 await asyncio.sleep(0.01)
-        for task in beside:
-            task.cancel()
+        beside[0].cancel()
         await asyncio.gather(*beside, return_exceptions=True)
-        return {
-            "publication µs": busy / published * 1e6,
-            "publication ms": fmean(self._arrivals.latencies) * 1e3,
-            "subscription ms": fmean(self._waits) * 1e3,
-        }
+        return busy, published, list(self._arrivals.latencies), self._waits
 
     async def _publish(self, seconds: float, rate: int) -> int:
         total = max(1, int(seconds * rate))
@@ -223,12 +258,6 @@ class _Broker:
             await feed.cancel()
             await asyncio.sleep(RESTLESS_S)
 
-    async def _ask(self, every_s: float) -> None:
-        kinds = (administration.Report("medoids", groups=2), administration.Report("utilisation"))
-        for turn in range(10**9):
-            await self._asker.admin(kinds[turn % 2])
-            await asyncio.sleep(every_s)
-
     def _busy(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)
@@ -239,8 +268,13 @@ def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
 
     rows = [row for row in tables[0].data.to_pylist() if row["requests a minute"] != UNMANAGED]
     lines = {
-        name: [(float(row["requests a minute"]), row[f"{name} × none"]) for row in rows]
+        f"{name}, {kind}": [
+            (float(row["requests a minute"]), row[f"{name} × none"])
+            for row in rows
+            if row["kind"] in ("none", kind)
+        ]
         for name in ("publication µs", "publication ms", "subscription ms")
+        for kind in KINDS
     }
     return [
         plots.lines(
@@ -259,16 +293,16 @@ EXPERIMENT = Experiment(
     question="what do requests for management data cost the broker that answers them?",
     scales={
         Scale.SMALL: {
-            "subscribers": 20, "rates": [0, 1000], "seconds": 0.5, "rounds": 1,
+            "subscribers": 20, "rates": [0, 240], "requests": 1, "rest s": 0.25,
             "publications a second": 100,
         },
         Scale.PAPER: {
-            "subscribers": 500, "rates": [0, 5, 10, 100, 1000], "seconds": 8.0,
-            "rounds": 7, "publications a second": 300,
+            "subscribers": 500, "rates": [0, 2, 4, 6, 8, 10], "requests": 10, "rest s": 6.0,
+            "publications a second": 100,
         },
         Scale.BEYOND: {
-            "subscribers": 5000, "rates": [0, 10, 100, 1000, 10_000], "seconds": 30.0,
-            "rounds": 5, "publications a second": 300,
+            "subscribers": 5000, "rates": [0, 10, 100, 1000], "requests": 100, "rest s": 6.0,
+            "publications a second": 300,
         },
     },
     run=run,

@@ -42,6 +42,18 @@ THEIRS: dict[str, tuple[str, tuple[float | None, ...]]] = {
     "@>": ("more spec", (4.32, 7.61, 11.83, 16.96)),
 }
 THEIR_SIZES = (500, 1000, 2000, 3000)
+THEIR_SD: dict[str, tuple[float | None, ...]] = {
+    "@*": (5.42, 7.15, None, None),
+    "@=": (12.37, 20.03, 42.35, 2235.37),
+    "@!=": (24.76, 40.4, 104.91, 2078.71),
+    "#>/@<": (6.3, 8.56, 11.86, 16.34),
+    "@~": (9.67, 14.21, 21.02, 24.8),
+    "#</@<": (2.9, 3.95, 4.87, 5.52),
+    "#=/@<": (3.04, 3.51, 4.77, 4.94),
+    "@!~": (4.92, 6.72, 9.78, 11.83),
+    "@<": (2.99, 3.46, 3.88, 4.24),
+    "@>": (2.95, 4.4, 4.14, 4.19),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +140,60 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
         "include a network, queues and a 2008 laptop.",
     )
     cost = Table("cost", pa.Table.from_pylist(rows), "Cost per publication", notes, _theirs())
-    return [cost]
+    passed = _end_to_end(parameters, ontology, seed, progress)
+    if not passed:
+        return [cost]
+    title = "End to end, from publishing to delivery"
+    return [cost, Table("end-to-end", pa.Table.from_pylist(passed), title, _END_NOTES)]
+
+
+_END_NOTES = (
+    "ms: from the publisher's socket to the subscriber's, mean and deviation of the deliveries; "
+    "the broker is a process of its own, one notification at a time is on its way.",
+    "× =: against the row of `=` at the same size. The match call alone is in the table of costs.",
+)
+
+
+def _end_to_end(
+    parameters: Parameters, ontology: Ontology, seed: int, progress: Progress
+) -> list[dict[str, Any]]:
+    """A row for each of the source's operators, and `=`, through a broker over sockets."""
+    from random import Random
+
+    from kbn import data
+    from kbn.lab.overlay.end_to_end import end_to_end
+
+    count, met = parameters["publications"], parameters["matching"]
+    rows: list[dict[str, Any]] = []
+    measured = [case for case in cases(ontology) if case.symbol in (BASELINE, *THEIRS)]
+    sizes = parameters["end to end"]
+    for size in sizes:
+        first = len(rows)
+        for case in measured:
+            progress(f"end to end, {size} subscriptions", len(rows), len(measured) * len(sizes))
+            sent = publications(case, size, count, met, Random(f"{case.symbol} {seed}"))
+            wanted = [(each, bool(each["id"] < size)) for each in sent]
+            found = end_to_end(
+                [subscription(case, number) for number in range(size)],
+                wanted,
+                str(data.path("conference")),
+            )
+            assert found.delivered == met, f"{case.symbol}: {found.delivered} of {met} arrived"
+            at = THEIR_SIZES.index(size) if size in THEIR_SIZES and case.symbol in THEIRS else None
+            rows.append(
+                {
+                    "operator": case.symbol,
+                    "subscriptions": size,
+                    "delivered": found.delivered,
+                    "ms": found.mean_ms,
+                    "sd": found.sd_ms,
+                    "× =": found.mean_ms
+                    / (rows[first]["ms"] if len(rows) > first else found.mean_ms),
+                    "source ms": None if at is None else THEIRS[case.symbol][1][at],
+                    "source sd": None if at is None else THEIR_SD[case.symbol][at],
+                }
+            )
+    return rows
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -377,18 +442,23 @@ EXPERIMENT = Experiment(
     source="thesis, 6.3.1, Tables 13-15",
     question="what does each operator cost, with every filter unique?",
     scales={
-        Scale.SMALL: {"sizes": [50, 100], "publications": 50, "matching": 30, "rounds": 1},
+        Scale.SMALL: {
+            **{"sizes": [50, 100], "publications": 50, "matching": 30, "rounds": 1},
+            "end to end": [],
+        },
         Scale.PAPER: {
             "sizes": [500, 1000, 2000, 3000],
             "publications": 500,
             "matching": 300,
             "rounds": 5,
+            "end to end": [500, 1000, 2000, 3000],
         },
         Scale.BEYOND: {
             "sizes": [3000, 30_000, 300_000],
             "publications": 500,
             "matching": 300,
             "rounds": 5,
+            "end to end": [30_000],
         },
     },
     run=run,

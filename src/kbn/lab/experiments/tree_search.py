@@ -101,7 +101,46 @@ def run(parameters: Parameters, seed: int, progress: Progress) -> list[Table]:
         }
     )
     grown = Table("growth", pa.Table.from_pylist(rows), "Time per publication", notes, theirs)
-    return [grown]
+    passed = _end_to_end(parameters, seed, progress)
+    if not passed:
+        return [grown]
+    title = "End to end, from publishing to delivery"
+    return [grown, Table("end-to-end", pa.Table.from_pylist(passed), title, _END_NOTES)]
+
+
+_END_NOTES = (
+    "ms: from the publisher's socket to the subscriber's through a broker process, one at a time; "
+    "mean and deviation of the 300 deliveries. × smallest: against the fewest subscribers.",
+)
+
+
+def _end_to_end(parameters: Parameters, seed: int, progress: Progress) -> list[dict[str, Any]]:
+    from kbn import data
+    from kbn.lab.overlay.end_to_end import end_to_end
+
+    rows: list[dict[str, Any]] = []
+    sizes = parameters["end to end"]
+    for semantic in (True, False):
+        base = 0.0
+        for size in sizes:
+            progress(f"end to end, {size} subscribers", len(rows), 2 * len(sizes))
+            sent = publications(size, seed, semantic=semantic)
+            wanted = [(each, each["notificationNumber"] < size) for each in sent]
+            held = [subscription(number, semantic=semantic) for number in range(size)]
+            found = end_to_end(held, wanted, str(data.path("conference")))
+            assert found.delivered == MATCHING, f"{found.delivered} of {MATCHING} arrived"
+            base = base or found.mean_ms
+            rows.append(
+                {
+                    "filters": "semantic" if semantic else "not semantic",
+                    "subscribers": size,
+                    "delivered": found.delivered,
+                    "ms": found.mean_ms,
+                    "sd": found.sd_ms,
+                    "× smallest": found.mean_ms / base,
+                }
+            )
+    return rows
 
 
 def plot(tables: Sequence[Table], folder: Path) -> list[Path]:
@@ -189,9 +228,15 @@ EXPERIMENT = Experiment(
     source="thesis, 6.3.2, Table 16 and Figure 22",
     question="how does matching grow with the subscribers, with and without semantics?",
     scales={
-        Scale.SMALL: {"sizes": [100, 200, 300], "slow": 5},
-        Scale.PAPER: {"sizes": [1000, 2000, 3000, 4000, 5000, 6000], "slow": 20},
-        Scale.BEYOND: {"sizes": [1000, 2000, 4000, 8000, 16_000], "slow": 10},
+        Scale.SMALL: {"sizes": [100, 200, 300], "slow": 5, "end to end": []},
+        Scale.PAPER: {
+            **{"sizes": [1000, 2000, 3000, 4000, 5000, 6000], "slow": 20},
+            "end to end": [1000, 2000, 3000, 4000, 5000, 6000],
+        },
+        Scale.BEYOND: {
+            **{"sizes": [1000, 2000, 4000, 8000, 16_000], "slow": 10},
+            "end to end": [16_000, 64_000],
+        },
     },
     run=run,
     plot=plot,

@@ -7,7 +7,7 @@ come back in the order of the settings, and are those that growing the systems o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import count, product
@@ -62,8 +62,10 @@ def sweep(
     runs = list(product(settings, seeds))
     if not runs:
         raise InvalidInputError("a sweep needs a setting and a seed at least")
-    with _session(spark, cores) as used:
-        table = _watched(used, runs, progress)
+    with spark_session(spark, cores) as used:
+        table = watched(
+            used, len(runs), lambda own, tasks: _run(own, runs, tasks), progress, "systems grown"
+        )
     table = table.sort_by("run")
     failed = [
         (each["setting"], each["seed"], each["trouble"])
@@ -87,20 +89,34 @@ def _named(setting: Setting, seed: int) -> dict[str, Any]:
     return dict(zip(NAMING, (*values, seed), strict=True))
 
 
-def _watched(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> pa.Table:
-    """Have the tasks run in a thread of their own and tell meanwhile how many have ended."""
+def watched(
+    spark: SparkSession,
+    total: int,
+    job: Callable[[SparkSession, int], pa.Table],
+    progress: Progress,
+    what: str,
+) -> pa.Table:
+    """Have a job of so many cases run in a thread of its own; tell how many have ended.
+
+    The job is given the session and the number of tasks to divide its cases into.
+    """
     group = f"kbn sweep {next(_NUMBERS)}"
-    total, of = len(runs), _tasks(spark, len(runs))
+    of = _tasks(spark, total)
+
+    def grouped() -> pa.Table:
+        spark.sparkContext.setJobGroup(group, f"a sweep: {what}")
+        return job(spark, of)
+
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(_run, spark, runs, group)
+        running = pool.submit(grouped)
         try:
             for done in _ended(spark, group, running):
-                progress("systems grown", min(total, done * total // of), total)
+                progress(what, min(total, done * total // of), total)
         except BaseException:  # an interrupt: do not wait for hundreds of systems
             spark.sparkContext.cancelJobGroup(group)
             raise
         table = _result(running)
-    progress("systems grown", total, total)
+    progress(what, total, total)
     return table
 
 
@@ -124,8 +140,7 @@ def _ended(spark: SparkSession, group: str, running: Future[pa.Table]) -> Iterat
             yield done
 
 
-def _run(spark: SparkSession, runs: Sequence[Run], group: str) -> pa.Table:
-    spark.sparkContext.setJobGroup(group, "a sweep over settings of publishers")
+def _run(spark: SparkSession, runs: Sequence[Run], tasks: int) -> pa.Table:
     listed = list(runs)
 
     def grow_some(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +148,7 @@ def _run(spark: SparkSession, runs: Sequence[Run], group: str) -> pa.Table:
             yield from _grown_batches(batch.column(0).to_pylist(), listed)
 
     schema = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
-    numbers = spark.range(0, len(listed), 1, _tasks(spark, len(listed)))
+    numbers = spark.range(0, len(listed), 1, tasks)
     return numbers.mapInArrow(grow_some, schema).toArrow()
 
 
@@ -158,7 +173,8 @@ def _grown_batches(numbers: Iterable[int], runs: Sequence[Run]) -> Iterator[pa.R
 
 
 @contextmanager
-def _session(spark: SparkSession | None, cores: int) -> Iterator[SparkSession]:
+def spark_session(spark: SparkSession | None, cores: int) -> Iterator[SparkSession]:
+    """The session given, or one with so many cores that is stopped at the end."""
     if spark is not None:
         yield spark
         return
