@@ -178,7 +178,7 @@ def _why(
     theirs = named.get(listed.cluster)
     if theirs is None:
         return f"the file has no class {listed.cluster}" if listed.cluster else "no cluster there"
-    if theirs not in as_listed.keys():
+    if theirs not in set(as_listed):
         return f"nothing is below {listed.cluster} in this file, so it keys no cluster"
     if iri in ontology.classes and theirs not in {iri, *ontology.ancestors(iri)}:
         return f"{listed.cluster} is not above it in this file"
