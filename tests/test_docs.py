@@ -29,14 +29,16 @@ PAGES = sorted(
     if re.search(r"^```(python|console)\s*$", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 RUNNABLE = ("kbn", "cat", "echo", "ls", "sh")
-# Pages that start brokers and engines by the dozen.
+# Pages that start brokers, engines and reasoners by the dozen.
 MANY_PROCESSES = (
     "docs/how-to/look-after-a-store.md",
     "docs/how-to/run-an-overlay.md",
     "docs/how-to/secure-an-overlay.md",
     "docs/reference/access-file.md",
     "docs/reference/benchmarks.md",
+    "docs/tutorial/ontology-engineer.md",
     "docs/tutorial/operator.md",
+    "docs/tutorial/researcher.md",
 )
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 TIME_LIMIT_S = 300

@@ -217,7 +217,7 @@ def test_rows_of_inner_bags_agree_in_a_compiled_ontology(name: str, seed: int) -
         assert all_inner_served(inner, xs.items, vs.items, by_x, ontology) is expected
 
 
-@pytest.mark.parametrize("size", [3, 10, 13, 20])
+@pytest.mark.parametrize("size", [3, 10, 13, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("spare", [0, 1, 5])
 def test_every_way_to_decide_gives_what_matching_gives(size: int, spare: int, seed: int) -> None:
     """Pairs around the share of related elements where about half of the bags fit."""

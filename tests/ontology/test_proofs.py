@@ -75,9 +75,21 @@ def check_all(ontology: Ontology) -> int:
     return count
 
 
-@pytest.mark.parametrize("level", ["rdfs", "rl", "el"])
+# Each file and each level runs every time; all of them together, with the slow tests.
+IN_SECONDS = {("wine.rdf", "el"), ("pizza.owl", "rl")} | {
+    ("univ-bench.owl", level) for level in ("rdfs", "rl", "el")
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "pairs"), [("wine.rdf", 1900), ("pizza.owl", 360), ("univ-bench.owl", 79)]
+    ("name", "pairs", "level"),
+    [
+        pytest.param(
+            name, pairs, level, marks=[] if (name, level) in IN_SECONDS else [pytest.mark.slow]
+        )
+        for name, pairs in [("wine.rdf", 1900), ("pizza.owl", 360), ("univ-bench.owl", 79)]
+        for level in ("rdfs", "rl", "el")
+    ],
 )
 def test_every_pair_of_a_real_ontology_is_proved(name: str, pairs: int, level: str) -> None:
     path = REAL / name
