@@ -7,7 +7,7 @@ The grid, the ranks and the placement are estimates from what is stored. They ar
 what came in bulk, or what came to the slabs one by one, is more than an eighth of what was there,
 and whenever the index has doubled: an addition costs a constant amount on average, and a rebuild
 now and then. (A bulk has slabs of its own, with filters less alike than those of all together: an
-index filled in twenty bulks and arranged only as it doubled took 1.3 to 1.4 times as long.) Where
+index filled in fifty bulks and arranged only as it doubled took 1.67 times as long on u100.) Where
 nobody may wait for a rebuild, it is made in steps beside the index in use (`renewal.py`).
 """
 
