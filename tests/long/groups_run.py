@@ -360,9 +360,9 @@ def _kill_inner(run: Run) -> list[float]:
 
     def fed_again(child: Process, cluster: int) -> float | None:
         for one in child.ask("fed"):
-            if one.cluster == cluster and one.at > at and victim.name not in one.parents:
-                if one.is_fed:
-                    return float(one.at - at)
+            is_other = one.cluster == cluster and victim.name not in one.parents
+            if is_other and one.at > at and one.is_fed:
+                return float(one.at - at)
         return None
 
     wait_for(lambda: all(fed_again(*each) is not None for each in children), 10.0)
@@ -403,10 +403,11 @@ def run_all(size: Size, seed: int) -> Run:
 
 def report(run: Run) -> str:
     seen = run.seen
-    facts = seen["facts"]
+    clusters = seen["facts"]["clusters"]
+    depth = max(each["depth"] for each in clusters)
     lines = [
         f"{len(run.publishers)} publishers, {len(run.subscribers)} subscribers, "
-        f"{len(facts['clusters'])} clusters, depth {max(each['depth'] for each in facts['clusters'])}",
+        f"{len(clusters)} clusters, depth {depth}",
         f"bounds: {seen['bounds']}",
         f"false positives measured {dict(seen['measured'])}, computed {dict(seen['computed'])}",
         f"children fed again after {[round(each, 2) for each in seen['adopted']]} s",

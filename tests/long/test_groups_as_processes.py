@@ -1,4 +1,4 @@
-"""A small group as processes over slow links; `python -m tests.long.groups_run` runs a large one."""
+"""A small group as processes over slow links; `tests.long.groups_run` runs a large one."""
 
 from __future__ import annotations
 
