@@ -1,7 +1,7 @@
 """A publisher group as processes over slow links, with bounds, kills and a standby.
 
-`python -m tests.long.groups_run` runs 10 publishers with limits and 30 subscribers with bounds, each
-a process, a coordinator and its standby, and a relay that delays every frame between peers:
+`python -m tests.long.groups_run` runs 10 publishers with limits and 30 subscribers with bounds,
+each a process, a coordinator and its standby, and a relay that delays every frame between peers:
 
 1. *Bounds.* Publishers send. No admitted bound is kept less often than promised by more than chance
    allows, over all of them the share is at least the promised one, and the false positives that the
