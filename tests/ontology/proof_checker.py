@@ -304,7 +304,34 @@ def follows(premises: Iterable[tuple[Any, ...]], conclusion: tuple[Any, ...]) ->
     """Whether no interpretation tried makes the premises true and the conclusion false."""
     names: dict[str, str] = {}
     claims = tuple(_renamed(claim, names) for claim in (conclusion, *premises))
-    return _follows(claims)
+    general = _with_unions_named(claims)
+    return (general != claims and _follows(general)) or _follows(claims)
+
+
+def _with_unions_named(claims: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same with a name for each union that is there twice or more.
+
+    What follows whatever the members of such a class are, follows for the union; and a name has far
+    fewer interpretations than a union of many classes.
+    """
+    listed = [union for claim in claims for union in _unions(claim)]
+    named = {union: f"u{place}" for place, union in enumerate(dict.fromkeys(listed))}
+    chosen = {union: name for union, name in named.items() if listed.count(union) > 1}
+
+    def general(form: Any) -> Any:
+        if not isinstance(form, tuple):
+            return form
+        return chosen.get(form) or (form[0], *map(general, form[1:]))
+
+    return tuple(map(general, claims))
+
+
+def _unions(form: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(form, tuple):
+        if form[0] == "or":
+            yield form
+        for part in form[1:]:
+            yield from _unions(part)
 
 
 def _renamed(form: Any, names: dict[str, str]) -> Any:
@@ -330,12 +357,15 @@ def _has_counterexample(world: Interpretation, claims: tuple[Any, ...], budget: 
     budget[0] -= 1
     if budget[0] < 0:
         return False
-    values = [world.holds(claim) for claim in claims]
-    if values[0] is True or False in values[1:]:
-        return False
-    if values[0] is False and None not in values[1:]:
+    undecided = None
+    for place, claim in enumerate(claims):  # the first of them is the conclusion
+        value = world.holds(claim)
+        if value is (place == 0):
+            return False
+        if value is None and undecided is None:
+            undecided = claim
+    if undecided is None:
         return True
-    undecided = next(claim for claim, value in zip(claims, values, strict=True) if value is None)
     table, name = next(
         (table, name)
         for table, name in sorted(_atoms(undecided), key=lambda atom: _ORDER.index(atom[0]))

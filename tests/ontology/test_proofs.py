@@ -101,7 +101,8 @@ def test_every_pair_of_a_real_ontology_is_proved(name: str, pairs: int, level: s
 @pytest.mark.slow
 @pytest.mark.java
 @pytest.mark.parametrize(
-    ("name", "pairs", "unproved"), [("wine.rdf", 2900, 10), ("univ-bench.owl", 82, 0)]
+    ("name", "pairs", "unproved"),
+    [("wine.rdf", 2900, 10), ("pizza.owl", 520, 26), ("univ-bench.owl", 82, 0)],
 )
 def test_at_dl_a_link_is_proved_or_only_the_reasoner_knows_it(
     name: str, pairs: int, unproved: int
@@ -217,6 +218,18 @@ WRONG = [
     ([("below", "A", ("max", 1, "p", "B"))], ("below", "A", ("some", "p", "B"))),
     ([("subproperty", "p", "q"), ("domain", "p", "C")], ("domain", "q", "C")),
 ]  # fmt: skip
+
+
+UNION = ("or", "A", "B", "C")
+
+
+def test_the_checker_names_unions_and_is_no_less_strict() -> None:
+    premises = [("below", "D", UNION), ("below", UNION, "E")]
+    assert follows(premises, ("below", "D", "E"))
+    assert not follows(premises, ("below", "E", UNION))
+    assert not follows(premises[:1], ("below", "D", "A"))
+    # Only the members tell: a name for the union would not do.
+    assert follows([("below", "D", "A"), ("below", UNION, UNION)], ("below", "D", UNION))
 
 
 @pytest.mark.parametrize(("premises", "conclusion"), WRONG)
