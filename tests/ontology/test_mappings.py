@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -131,8 +132,8 @@ def test_disjoint_classes_are_not_made_equal_at_rl(tmp_path: Path) -> None:
 
 
 def test_explain_names_the_row(tmp_path: Path, vehicles: Ontology) -> None:
-    path = table(tmp_path, row("a:Car", "broadMatch", "b:Auto"), "a:herbie\towl:sameAs\t\tb:herbie\t",
-                 "a:owns\trdfs:subPropertyOf\t\tb:has\t")  # fmt: skip
+    same, below = "a:herbie\towl:sameAs\t\tb:herbie\t", "a:owns\trdfs:subPropertyOf\t\tb:has\t"
+    path = table(tmp_path, row("a:Car", "broadMatch", "b:Auto"), same, below)
     mapped = vehicles.with_mappings(path)
     sources = [link.source for link in chain(mapped, "urn:a#Car", "urn:b#Vehicle")]
     assert sources == [f"{path}:5", "ontology"]
@@ -157,7 +158,7 @@ def test_a_mapped_ontology_is_saved_and_pickled_with_its_layer(
 
 
 class Union:
-    """The brute-force reading: the pairs of both ontologies, rows as edges, followed step by step."""
+    """The brute-force reading: pairs of both ontologies, rows as edges, followed step by step."""
 
     def __init__(self, plain: Ontology, rows: list[tuple[str, str, str]]) -> None:
         self.edges: dict[str, set[str]] = {}
@@ -204,7 +205,7 @@ def test_random_rows_mean_the_union_with_rows_as_edges(tmp_path: Path, seed: int
         for up in union.above(name) - {name}:
             links = chain(mapped, name, up)
             assert links[0].first == name and links[-1].second == up
-            assert all(a.second == b.first for a, b in zip(links, links[1:], strict=False))
+            assert all(a.second == b.first for a, b in pairwise(links))
     for name in plain.individuals:
         assert mapped.types(name) == union.types(name)
     _index_agrees(mapped, rng)

@@ -288,7 +288,7 @@ def broker(
     end_with_stdin: Annotated[bool, typer.Option("--end-with-stdin", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a broker until it is told to end (Ctrl-C, SIGTERM); SIGHUP reloads ontology, mappings and access.
+    """Run a broker until it is told to end (Ctrl-C, SIGTERM); SIGHUP reloads ontology and access.
 
     It prints one line when it listens; events go to stderr. A broker with a --parent is part of a
     hierarchy, one with --peer of a network of equals.

@@ -90,8 +90,10 @@ def mapping_file(given: str | PathLike[str] | MappingFile) -> MappingFile:
     path, _, settings = str(given).partition("?")
     found = MappingFile(path)
     for name, value in parse_qsl(settings, keep_blank_values=True):
-        if name in ("close", "related") and not value:
-            found = found._replace(**{name: True})
+        if name == "close" and not value:
+            found = found._replace(close=True)
+        elif name == "related" and not value:
+            found = found._replace(related=True)
         elif name == "threshold":
             found = found._replace(threshold=_confidence(value, f"{given}: a threshold"))
         else:
@@ -139,8 +141,10 @@ class Mappings:
         """
         from kbn.ontology.mapping_files import read_mapping_file
 
-        one = isinstance(files, (str, PathLike, MappingFile))
-        listed = [mapping_file(each) for each in ([files] if one else files)]  # type: ignore[list-item,union-attr]
+        # A MappingFile is a tuple, and one file all the same.
+        if isinstance(files, (str, PathLike, MappingFile)):
+            files = [files]
+        listed = [mapping_file(each) for each in files]
         if not listed:
             raise InvalidInputError("no file of mappings was given")
         rows: list[Mapping] = []
