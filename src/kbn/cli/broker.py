@@ -17,6 +17,7 @@ import typer
 
 from kbn.cli.logs import Logs
 from kbn.cli.map_options import MAIN, MapOptions, OverlayName, check_overlay
+from kbn.cli.mapping_options import MappingsGiven, mapped, mapping_files
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import option_group, with_options
 from kbn.cli.output import AsJson, print_json_line, remark_on_compiling
@@ -175,6 +176,7 @@ class BrokerOptions:
     ] = 7420
     neighbours: Neighbours
     reasoning: OntologyOptions
+    mapping: MappingsGiven = field(default_factory=list)
     ontology_folder: Annotated[
         Path | None,
         typer.Option(
@@ -324,7 +326,9 @@ def make_server(options: BrokerOptions, announce: Callable[[str, str], None]) ->
     from kbn.transport import Reporting, Watch, watched
 
     reasoning = options.reasoning
-    files = OntologyFiles(tuple(reasoning.ontology or ()), reasoning.reasoning.value)
+    files = OntologyFiles(
+        tuple(reasoning.ontology or ()), reasoning.reasoning.value, mapping_files(options.mapping)
+    )
     watch = Watch(options.metrics_host, options.metrics_port, announce)
     server = watched(
         settings,
@@ -358,7 +362,7 @@ def _node_settings(options: BrokerOptions) -> NodeSettings:
         links=tuple(options.neighbours.links(options.token)),
         token=options.token,
         authorizer=AllowAll() if options.access is None else AccessFile(options.access),
-        ontology=options.reasoning.load(),
+        ontology=mapped(options.reasoning.load(), options.mapping),
         advertisements=options.advertisements,
         unknown_terms=options.unknown_terms.value,
         keeps_roots=options.keep_roots,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbn.cli.connecting import Connecting, Credentials
+from kbn.cli.mapping_options import MappingsGiven, mapped
 from kbn.cli.notification_texts import read_notification
 from kbn.cli.ontology import OntologyOptions
 from kbn.cli.options import with_options
@@ -28,6 +29,7 @@ def explain(
     ],
     notification: Annotated[str, typer.Argument(metavar="JSON", help="The notification, in JSON.")],
     reasoning: OntologyOptions,
+    mapping: MappingsGiven = [],  # noqa: B006
     url: Annotated[
         str | None,
         typer.Option("--url", "-u", metavar="URL", help="Ask this broker, by its ontology."),
@@ -47,8 +49,10 @@ def explain(
       kbn explain --url kbn://127.0.0.1:7420 'price < 10' '{"price": 12}'
     """
     if url is not None:
-        if reasoning.ontology:
-            raise typer.BadParameter("a broker has its own ontology: leave out --ontology")
+        if reasoning.ontology or mapping:
+            raise typer.BadParameter(
+                "a broker has its own ontology: leave out --ontology and --mapping"
+            )
         connecting = Connecting(url=url, credentials=credentials)
         asyncio.run(_ask(connecting, subscription, read_notification(notification), as_json))
         return
@@ -56,7 +60,7 @@ def explain(
     from kbn.filters import explain as explained
     from kbn.ontology import Ontology
 
-    ontology = reasoning.load() or Ontology.empty()
+    ontology = mapped(reasoning.load(), mapping) or Ontology.empty()
     given = read_notification(notification)
     remark_on_unknown_terms("the notification", unknown_terms(given, ontology), ontology)
     said = explained(Subscription.parse(subscription, ontology=ontology), given, ontology)
@@ -81,7 +85,8 @@ async def _ask(
 
 
 def _print_link(link: Link) -> None:
-    typer.echo(f"         <{link.first}> {link.relation} <{link.second}>")
+    where = "" if link.source == "ontology" else f" ({link.source})"
+    typer.echo(f"         <{link.first}> {link.relation} <{link.second}>{where}")
 
 
 def _print(said: Explanation, ontology: Ontology) -> None:

@@ -82,8 +82,11 @@ class Axioms:
 
     def print(self, link: Link, indent: int = 0) -> None:
         """Print a link, and below it the steps that prove it unless it is plainly written."""
-        steps = self._steps(link)
         space = " " * indent
+        if link.source != "ontology":
+            typer.echo(f"{space}{self._said(link)}    [{link.source}]")
+            return
+        steps = self._steps(link)
         if len(steps) == 1:
             typer.echo(f"{space}{self._said(link)}    {_origin(steps[0])}")
             return

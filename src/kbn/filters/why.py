@@ -21,7 +21,15 @@ from kbn.filters.operators import Near, Negated, Operator, split_bag_operator
 from kbn.filters.semantics import partners_of_their_own
 from kbn.filters.values import Bag, Family, Relation, value_family
 from kbn.filters.vocabulary import with_known_kind
-from kbn.ontology import SAME, THING, Link, Term, chain, chain_of_individual
+from kbn.ontology import (
+    THING,
+    Link,
+    Term,
+    chain,
+    chain_of_individual,
+    links_between_same,
+    links_of_relation,
+)
 from kbn.wording import counted
 
 if TYPE_CHECKING:
@@ -151,15 +159,16 @@ def _links(operator: AnyOperator, value: Any, operand: Any, ontology: Ontology) 
     x, v = with_known_kind(value, ontology), with_known_kind(operand, ontology)
     if operator is Operator.ONT_PROP and isinstance(v, Relation):
         held = relation_with_known_terms(v, ontology)
-        yield Link(x.iri, held.property.iri, held.individual.iri)
+        names = (x.iri, held.property.iri, held.individual.iri)
+        yield from links_of_relation(ontology, *names)
     elif isinstance(x, Term) and isinstance(v, Term):
         match operator:
             case Operator.MORE_SPECIFIC | Operator.EQUIV if x.kind in ("class", "property"):
                 yield from chain(ontology, x.iri, v.iri, x.kind)
             case Operator.LESS_SPECIFIC if x.kind in ("class", "property"):
                 yield from chain(ontology, v.iri, x.iri, x.kind)
-            case Operator.EQUIV if x.kind == "individual" and x.iri != v.iri:
-                yield Link(x.iri, SAME, v.iri)
+            case Operator.EQUIV if x.kind == "individual":
+                yield from links_between_same(ontology, x.iri, v.iri)
             case Operator.ISA if v.iri != THING:
                 yield from chain_of_individual(ontology, x.iri, v.iri)
 

@@ -8,12 +8,21 @@ from kbn.front_door import on_first_use
 
 if TYPE_CHECKING:
     from kbn.ontology.cache_folder import cache_directory
-    from kbn.ontology.chains import SAME, Link, chain, chain_of_individual, links_between
+    from kbn.ontology.chains import (
+        SAME,
+        Link,
+        chain,
+        chain_of_individual,
+        links_between,
+        links_between_same,
+        links_of_relation,
+    )
     from kbn.ontology.closest import suggesting_among
     from kbn.ontology.compiled import Ontology, Reasoning
     from kbn.ontology.differences import new_links
     from kbn.ontology.fetching import is_address
     from kbn.ontology.loading import LEVELS
+    from kbn.ontology.mappings import Mapping, MappingFile, Mappings, mapping_file
     from kbn.ontology.names import NameIndex, fold, telling_label
     from kbn.ontology.prefixes import full_iri
     from kbn.ontology.proofs import Proofs, Step
@@ -32,6 +41,9 @@ __all__ = [
     "Class",
     "Individual",
     "Link",
+    "Mapping",
+    "MappingFile",
+    "Mappings",
     "NameIndex",
     "Ontology",
     "Proofs",
@@ -47,6 +59,9 @@ __all__ = [
     "full_iri",
     "is_address",
     "links_between",
+    "links_between_same",
+    "links_of_relation",
+    "mapping_file",
     "new_links",
     "suggesting_among",
     "telling_label",
@@ -80,6 +95,12 @@ __getattr__ = on_first_use(
         "full_iri": "kbn.ontology.prefixes",
         "is_address": "kbn.ontology.fetching",
         "links_between": "kbn.ontology.chains",
+        "links_between_same": "kbn.ontology.chains",
+        "links_of_relation": "kbn.ontology.chains",
+        "Mapping": "kbn.ontology.mappings",
+        "MappingFile": "kbn.ontology.mappings",
+        "Mappings": "kbn.ontology.mappings",
+        "mapping_file": "kbn.ontology.mappings",
         "new_links": "kbn.ontology.differences",
         "suggesting_among": "kbn.ontology.closest",
         "telling_label": "kbn.ontology.names",

@@ -19,10 +19,11 @@ every subscription.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping as MappingOf
 from os import PathLike
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,9 @@ from kbn.ontology.steps import Steps
 from kbn.ontology.tables import Arrays, Facts, Tables
 from kbn.ontology.terms import Class, Individual, Property, Term
 from kbn.ontology.vocabulary import NOTHING, THING, WELL_KNOWN_PREFIXES
+
+if TYPE_CHECKING:
+    from kbn.ontology.mappings import Mapping, Mappings
 
 Reasoning = Literal["none", "rdfs", "rl", "el", "dl"]
 Path = str | PathLike[str]
@@ -66,6 +70,7 @@ class Ontology:
         "_steps",
         "_tables",
         "_types",
+        "_unmapped",
         "_unsatisfiable",
     )
 
@@ -80,6 +85,7 @@ class Ontology:
         self._types: dict[str, frozenset[str]] = {}
         self._relations: dict[str, frozenset[tuple[str, str]]] = {}
         self._steps: dict[str, Steps] = {}
+        self._unmapped: Ontology | None = None
 
     @classmethod
     def load(
@@ -89,7 +95,7 @@ class Ontology:
         skos: bool | None = None,
         cache: bool = True,
         *,
-        catalogue: Path | Mapping[str, Path] | None = None,
+        catalogue: Path | MappingOf[str, Path] | None = None,
         network: bool = False,
         offline: bool = False,
         time_limit_s: float = 600.0,
@@ -135,6 +141,47 @@ class Ontology:
         if _EMPTY is None:
             _EMPTY = compile_axioms(Axioms(), Facts(reasoning="none", digest=""))
         return cls(_EMPTY)
+
+    def with_mappings(self, mappings: Mappings | Path | Iterable[Path]) -> Ontology:
+        """This ontology with a layer of mappings over it, instead of the layer it has, if any.
+
+        `mappings` are `Mappings`, or files of them. An OntologyError names the file and the line of
+        a row that has a term nobody knows or, at level rl and above, makes a class impossible.
+        `unmapped` is the ontology without the layer.
+        """
+        from kbn.ontology.mapped import check_mapped, layer_of, mapped_tables
+        from kbn.ontology.mappings import Mappings
+
+        rows = mappings if isinstance(mappings, Mappings) else Mappings.load(mappings)
+        plain = self.unmapped
+        layer = layer_of(plain, rows)
+        if not layer.used:
+            return plain
+        found = Ontology(mapped_tables(plain.tables, layer, rows.digest))
+        check_mapped(found)
+        return found
+
+    @property
+    def unmapped(self) -> Ontology:
+        """This ontology without its layer of mappings; itself, when it has none."""
+        if self._unmapped is None and self._tables.unmapped is not None:
+            self._unmapped = Ontology(self._tables.unmapped)
+        return self._unmapped or self
+
+    @property
+    def mappings(self) -> tuple[Mapping, ...]:
+        """The rows of the layer of mappings that it has; empty without a layer."""
+        return self._tables.facts.mappings
+
+    @property
+    def mapping_notes(self) -> tuple[str, ...]:
+        """What of the files of mappings is not used, one sentence each."""
+        return self._tables.facts.mapping_notes
+
+    @property
+    def tables(self) -> Tables:
+        """What it answers from, for the rest of this room."""
+        return self._tables
 
     def save(self, path: Path) -> None:
         """Write the compiled ontology to a file that `open` maps into memory."""
@@ -205,7 +252,7 @@ class Ontology:
     # Names.
 
     @property
-    def prefixes(self) -> Mapping[str, str]:
+    def prefixes(self) -> MappingOf[str, str]:
         """Prefix -> namespace: the files' own and the well-known ones."""
         return self._prefixes
 

@@ -57,7 +57,7 @@ def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
 
     groups = _disjoint_groups(axioms, class_tree, class_ids)
     dead = _unsatisfiable(axioms, class_tree, class_ids, groups)
-    type_rows = _closed_types(held, class_tree, len(same.members))
+    type_rows = closed_types(held, class_tree, len(same.members))
     names = _Names(classes, named + blanks, class_tree, same)
     wrong = [
         *_wrong_types(type_rows, groups, dead, names),
@@ -79,7 +79,7 @@ def compile_axioms(axioms: Axioms, facts: Facts) -> Tables:
         property_tree=property_tree,
         same=kept,
         types=types,
-        direct_types=_lowest(types, class_tree),
+        direct_types=lowest_types(types, class_tree),
         instances=types.flipped(len(class_tree.members)),
         relation_starts=starts,
         relation_properties=of_property,
@@ -250,7 +250,8 @@ def _turned(axioms: Axioms, named: set[tuple[str, str]]) -> set[tuple[str, str]]
     return {(one, kind) for name, kind in named for one in turned[name]}
 
 
-def _closed_types(held: dict[int, set[int]], tree: Hierarchy, count: int) -> Rows:
+def closed_types(held: dict[int, set[int]], tree: Hierarchy, count: int) -> Rows:
+    """Individual component -> every class component at or above those it is `held` to be in."""
     empty = np.empty(0, dtype=np.int32)
     seen: dict[frozenset[int], Ids] = {frozenset(): empty}
     rows = []
@@ -262,7 +263,8 @@ def _closed_types(held: dict[int, set[int]], tree: Hierarchy, count: int) -> Row
     return Rows.of(rows)
 
 
-def _lowest(types: Rows, tree: Hierarchy) -> Rows:
+def lowest_types(types: Rows, tree: Hierarchy) -> Rows:
+    """Closed types without those that lie above another."""
     rows = []
     for individual in range(len(types)):
         kinds = types[individual]
@@ -285,13 +287,20 @@ def _disjoint_groups(axioms: Axioms, tree: Hierarchy, ids: dict[str, int]) -> Ro
 def _unsatisfiable(axioms: Axioms, tree: Hierarchy, ids: dict[str, int], groups: Rows) -> set[int]:
     """The class components that can have no member."""
     start = {int(tree.component_of[ids[name]]) for name in axioms.unsatisfiable if name in ids}
+    start |= empty_components(tree, groups)
+    return {int(below) for component in start for below in tree.descendants[component]}
+
+
+def empty_components(tree: Hierarchy, groups: Rows) -> set[int]:
+    """The class components that lie below two disjoint ones."""
+    start: set[int] = set()
     by_group = groups.flipped(_group_count(groups))
     for group in range(len(by_group)):
         # A component that stands for two members is listed, and so counted, twice.
         below = np.concatenate([tree.descendants[component] for component in by_group[group]])
         found, times = np.unique(below, return_counts=True)
         start.update(int(one) for one in found[times > 1])
-    return {int(below) for component in start for below in tree.descendants[component]}
+    return start
 
 
 def _group_count(groups: Rows) -> int:

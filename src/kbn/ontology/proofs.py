@@ -69,7 +69,7 @@ class Proofs:
     """
 
     def __init__(self, ontology: Ontology) -> None:
-        self._ontology = ontology
+        self._ontology = ontology.unmapped
         self._prover: Prover | None = None
         self._places: dict[Claim, Place | None] = {}
 

@@ -7,13 +7,14 @@ pickle carries it and `Ontology` reads it, each without knowing the others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kbn.ontology.hierarchy import Hierarchy, Ids, Rows
+from kbn.ontology.mappings import Mapping
 from kbn.ontology.vocabulary import HIDDEN
 
 Arrays = dict[str, npt.NDArray[np.generic]]
@@ -30,6 +31,10 @@ class Facts:
     unsupported: tuple[str, ...] = ()
     unsatisfiable: tuple[str, ...] = ()
     is_skos: bool = False
+    mappings: tuple[Mapping, ...] = ()
+    """The rows of a layer of mappings (`mapped.py`); none: there is no layer."""
+    mapping_notes: tuple[str, ...] = ()
+    """What of the files of mappings is not used, a sentence each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,8 @@ class Tables:
     disjoint_groups: Rows
     """Class component -> the groups of pairwise disjoint components it was declared in."""
     labels: Labels
+    unmapped: Tables | None = None
+    """What is below a layer of mappings, if there is one."""
 
     def arrays(self) -> Arrays:
         """Every array by name; with `Tables.from_arrays` the two ends of cache and pickle."""
@@ -76,6 +83,10 @@ class Tables:
             found[name] = packed(getattr(self, name))
         found["labels.terms"] = self.labels.terms
         found["labels.texts"] = self.labels.texts
+        if self.unmapped is not None:
+            below = self.unmapped.arrays()
+            found.update((_UNMAPPED + key, below[key]) for key in below if key not in _SHARED)
+            found[_UNMAPPED + "digest"] = packed([self.unmapped.facts.digest])
         return found
 
     @classmethod
@@ -91,6 +102,7 @@ class Tables:
             )
         return cls(
             facts=facts,
+            unmapped=_unmapped(facts, arrays),
             **parts,
             relation_starts=arrays["relation_starts"].astype(np.int64, copy=False),
             relation_properties=arrays["relation_properties"].astype(np.int32, copy=False),
@@ -145,6 +157,8 @@ _HIERARCHIES = ("class_tree", "property_tree", "same")
 _ROWS = ("types", "direct_types", "instances", "domains", "ranges", "disjoint_groups")
 _PLAIN = ("relation_starts", "relation_properties", "relation_objects")
 _NAMES = ("classes", "properties", "individuals")
+_SHARED = (*_NAMES, "labels.terms", "labels.texts")
+_UNMAPPED = "unmapped."
 _SEPARATOR = "\x00"
 
 
@@ -158,6 +172,16 @@ def unpacked(array: npt.NDArray[np.generic]) -> tuple[str, ...]:
     """The strings that were `packed`."""
     text = array.tobytes().decode("utf-8", "surrogatepass")
     return tuple(text.split(_SEPARATOR)[:-1])
+
+
+def _unmapped(facts: Facts, arrays: Arrays) -> Tables | None:
+    """The tables below a layer, which have the same names and labels."""
+    below = _below(_UNMAPPED[:-1], arrays)
+    if not below:
+        return None
+    (digest,) = unpacked(below.pop("digest"))
+    plain = replace(facts, digest=digest, mappings=(), mapping_notes=())
+    return Tables.from_arrays(plain, {**below, **{key: arrays[key] for key in _SHARED}})
 
 
 def _below(name: str, arrays: Arrays) -> Arrays:

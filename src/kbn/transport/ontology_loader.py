@@ -44,13 +44,14 @@ class OntologyLoader:
     ) -> str:
         """Load an ontology, then have the node reason with it; its digest.
 
+        The layer of mappings that the broker was started with is read again and put over it.
+
         Whatever is wrong with it is raised, and the broker goes on with the one it has.
         """
-        files = OntologyFiles(tuple(map(Path, paths)), reasoning)
+        layer = () if self._files is None else self._files.mappings
+        files = OntologyFiles(tuple(map(Path, paths)), reasoning, layer)
         try:
-            ontology = await asyncio.to_thread(
-                Ontology.load, files.paths, files.reasoning, bytes_max=bytes_max
-            )
+            ontology = await asyncio.to_thread(files.load, bytes_max)
         except KbnError as error:
             self._tell(events.OntologyFailed(str(error)))
             raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbn.broker import LinkTo, ServerLimits
+from kbn.ontology import MappingFile, Mappings, Ontology
 from kbn.transport.urls import parse_url
 
 __all__ = ["LinkTo", "Listen", "OntologyFiles", "ServerLimits", "check_url"]
@@ -36,6 +37,13 @@ class OntologyFiles(NamedTuple):
 
     paths: tuple[Path, ...]
     reasoning: Any
+    mappings: tuple[MappingFile, ...] = ()
+    """The files of a layer of mappings over it, read again with it."""
+
+    def load(self, bytes_max: int | None = None) -> Ontology:
+        """The ontology as the files are now, with its layer."""
+        found = Ontology.load(self.paths, self.reasoning, bytes_max=bytes_max)
+        return found.with_mappings(Mappings.load(self.mappings)) if self.mappings else found
 
 
 def check_url(url: str) -> None:
