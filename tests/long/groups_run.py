@@ -188,7 +188,7 @@ def running(size: Size, seed: int) -> Iterator[Run]:
             each.process.join()
 
 
-def settle(run: Run, rng: Random) -> None:
+def wait_for_links(run: Run, rng: Random) -> None:
     """Have all advertise and subscribe, and wait for what is promised."""
     attributes = [f"a{number}" for number in range(6)]
     for each in run.publishers:
@@ -394,7 +394,7 @@ def afterwards(run: Run) -> None:
 def run_all(size: Size, seed: int) -> Run:
     rng = Random(seed)
     with running(size, seed) as run:
-        settle(run, rng)
+        wait_for_links(run, rng)
         bounds(run)
         kills(run)
         afterwards(run)
